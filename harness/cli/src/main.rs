@@ -1,0 +1,2 @@
+//! The debloat command.
+fn main() {}
