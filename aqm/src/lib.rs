@@ -1,2 +1,4 @@
 //! See the crate description.
 #![no_std]
+
+pub mod net;
