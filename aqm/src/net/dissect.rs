@@ -60,9 +60,7 @@ fn plain_ipv4(headers: &Headers<'_>) -> Option<FlowKeys> {
     {
         return None;
     }
-    let word = |at: usize| {
-        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-    };
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     Some(FlowKeys {
         ethertype: ethertype::IPV4,
         ip_protocol: protocol,
@@ -187,12 +185,7 @@ impl Walk<'_> {
         };
         if self.keys.vlan.is_none() {
             let (id, priority) = (tci & 0x0fff, (tci >> 13) as u8);
-            self.keys.vlan = Some(VlanKey {
-                id,
-                priority,
-                tpid,
-                encapsulated,
-            });
+            self.keys.vlan = Some(VlanKey { id, priority, tpid, encapsulated });
         }
         Some(Next::Network)
     }
@@ -254,8 +247,7 @@ impl Walk<'_> {
             ip_protocol::AH => 4,
             _ => return 0,
         };
-        self.array(self.offset + offset)
-            .map_or(0, |ports| u32::from_le_bytes(*ports))
+        self.array(self.offset + offset).map_or(0, |ports| u32::from_le_bytes(*ports))
     }
 }
 

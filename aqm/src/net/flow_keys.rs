@@ -100,10 +100,7 @@ impl FlowKeys {
     /// Source and destination port as numbers; both 0 if there are none.
     #[must_use]
     pub const fn ports(&self) -> (u16, u16) {
-        (
-            (self.ports as u16).swap_bytes(),
-            ((self.ports >> 16) as u16).swap_bytes(),
-        )
+        ((self.ports as u16).swap_bytes(), ((self.ports >> 16) as u16).swap_bytes())
     }
 
     /// Whether the four port bytes are not all zero: only then NAT may replace them (spec/cake.md Appendix B).
@@ -116,10 +113,7 @@ impl FlowKeys {
     #[must_use]
     pub const fn ipv4(&self) -> Option<([u8; 4], [u8; 4])> {
         match self.kind {
-            AddressKind::Ipv4 => Some((
-                self.addresses[0].to_le_bytes(),
-                self.addresses[1].to_le_bytes(),
-            )),
+            AddressKind::Ipv4 => Some((self.addresses[0].to_le_bytes(), self.addresses[1].to_le_bytes())),
             _ => None,
         }
     }
@@ -167,9 +161,7 @@ impl FlowKeys {
         let hash = match self.kind {
             AddressKind::Ipv4 => siphash_words(key, &[w0, w1, w2, w3, w4, w5]),
             AddressKind::Ipv6 => siphash_words(key, &[w0, w1, w2, w3, w4, w5, w6, w7, w8]),
-            AddressKind::Tipc => {
-                siphash_words_and_half(key, &[w0, w1, w2, w3, w4], Some(w5 as u32))
-            }
+            AddressKind::Tipc => siphash_words_and_half(key, &[w0, w1, w2, w3, w4], Some(w5 as u32)),
             AddressKind::None => siphash_words(key, &[w0, w1, w2, w3, w4]),
         };
         nonzero(hash)
@@ -181,23 +173,13 @@ impl FlowKeys {
     pub fn host_hashes(&self, key: &SipKey) -> HostHashes {
         let [w0, w1, ..] = self.words();
         // Only the EtherType stays of the first word; ports and GRE key are gone.
-        let common = State::new(key)
-            .absorb(w0 & 0xffff)
-            .absorb(w1)
-            .absorb(0)
-            .absorb(0)
-            .absorb(0);
+        let common = State::new(key).absorb(w0 & 0xffff).absorb(w1).absorb(0).absorb(0).absorb(0);
         // The zeroed address sorts into the source place, so the other stands in the destination place.
         let a = &self.addresses;
         match self.kind {
             AddressKind::Ipv4 => {
-                let one = |address: u32| {
-                    nonzero(common.absorb(pair(address, a[2])).absorb(48 << 56).finish())
-                };
-                HostHashes {
-                    source: one(a[0]),
-                    destination: one(a[1]),
-                }
+                let one = |address: u32| nonzero(common.absorb(pair(address, a[2])).absorb(48 << 56).finish());
+                HostHashes { source: one(a[0]), destination: one(a[1]) }
             }
             AddressKind::Ipv6 => {
                 let common = common.absorb(0);
@@ -208,10 +190,7 @@ impl FlowKeys {
                         .absorb(u64::from(address[3]));
                     nonzero(tail.absorb(72 << 56).finish())
                 };
-                HostHashes {
-                    source: one(&a[..4]),
-                    destination: one(&a[4..]),
-                }
+                HostHashes { source: one(&a[..4]), destination: one(&a[4..]) }
             }
             AddressKind::Tipc | AddressKind::None => HostHashes::default(),
         }
@@ -221,12 +200,7 @@ impl FlowKeys {
     #[must_use]
     pub fn key_bytes(&self) -> ([u8; MAX_KEY_BYTES], usize) {
         let mut bytes = [0; MAX_KEY_BYTES];
-        for (to, word) in bytes
-            .as_chunks_mut::<8>()
-            .0
-            .iter_mut()
-            .zip(self.sorted().words())
-        {
+        for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.sorted().words()) {
             *to = word.to_le_bytes();
         }
         let length = match self.kind {
@@ -241,12 +215,7 @@ impl FlowKeys {
 
     fn address(&self, first: usize) -> [u8; 16] {
         let mut bytes = [0; 16];
-        for (to, word) in bytes
-            .as_chunks_mut::<4>()
-            .0
-            .iter_mut()
-            .zip(&self.addresses[first..])
-        {
+        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(&self.addresses[first..]) {
             *to = word.to_le_bytes();
         }
         bytes

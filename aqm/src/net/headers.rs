@@ -95,11 +95,7 @@ impl VlanTag {
     /// A tag directly before [`Headers::ethertype`].
     #[must_use]
     pub const fn new(tpid: u16, tci: u16) -> Self {
-        Self {
-            tpid,
-            tci,
-            encapsulated: None,
-        }
+        Self { tpid, tci, encapsulated: None }
     }
 
     /// The VLAN id, 0 to 4095.
@@ -137,12 +133,7 @@ impl<'a> Headers<'a> {
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8], network_offset: usize, ethertype: u16) -> Self {
-        Self {
-            bytes,
-            network_offset,
-            ethertype,
-            vlan: None,
-        }
+        Self { bytes, network_offset, ethertype, vlan: None }
     }
 
     /// The same headers with a VLAN tag beside the frame.

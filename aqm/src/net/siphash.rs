@@ -85,11 +85,7 @@ pub fn siphash_words<const N: usize>(key: &SipKey, words: &[u64; N]) -> u64 {
 /// SipHash-2-4 of `8 · N` bytes given as little-endian words, then, if there is one, four more bytes.
 #[inline(always)]
 #[must_use]
-pub fn siphash_words_and_half<const N: usize>(
-    key: &SipKey,
-    words: &[u64; N],
-    half: Option<u32>,
-) -> u64 {
+pub fn siphash_words_and_half<const N: usize>(key: &SipKey, words: &[u64; N], half: Option<u32>) -> u64 {
     let mut state = State::new(key);
     for &word in words {
         state = state.absorb(word);
@@ -167,31 +163,24 @@ mod tests {
 
     #[test]
     fn any_bytes_equal_the_standard_library() {
-        bolero::check!()
-            .with_type::<(u64, u64, [u8; 72], u8)>()
-            .for_each(|(k0, k1, bytes, cut)| {
-                let key = SipKey([*k0, *k1]);
-                let bytes = &bytes[..*cut as usize % 73];
-                assert_eq!(siphash(&key, bytes), reference(&key, bytes));
-            });
+        bolero::check!().with_type::<(u64, u64, [u8; 72], u8)>().for_each(|(k0, k1, bytes, cut)| {
+            let key = SipKey([*k0, *k1]);
+            let bytes = &bytes[..*cut as usize % 73];
+            assert_eq!(siphash(&key, bytes), reference(&key, bytes));
+        });
     }
 
     #[test]
     fn whole_words_equal_bytes() {
-        bolero::check!()
-            .with_type::<(u64, u64, [u64; 9], u32)>()
-            .for_each(|(k0, k1, words, half)| {
-                let key = SipKey([*k0, *k1]);
-                let mut bytes = [0; 76];
-                for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-                    *to = word.to_le_bytes();
-                }
-                assert_eq!(siphash_words(&key, words), reference(&key, &bytes[..72]));
-                bytes[72..].copy_from_slice(&half.to_le_bytes());
-                assert_eq!(
-                    siphash_words_and_half(&key, words, Some(*half)),
-                    reference(&key, &bytes)
-                );
-            });
+        bolero::check!().with_type::<(u64, u64, [u64; 9], u32)>().for_each(|(k0, k1, words, half)| {
+            let key = SipKey([*k0, *k1]);
+            let mut bytes = [0; 76];
+            for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *to = word.to_le_bytes();
+            }
+            assert_eq!(siphash_words(&key, words), reference(&key, &bytes[..72]));
+            bytes[72..].copy_from_slice(&half.to_le_bytes());
+            assert_eq!(siphash_words_and_half(&key, words, Some(*half)), reference(&key, &bytes));
+        });
     }
 }

@@ -10,15 +10,8 @@ use crate::net::{HostHashes, VlanTag};
 const KEY: SipKey = SipKey([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
 
 fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .chars()
-        .filter_map(|c| c.to_digit(16))
-        .map(|digit| digit as u8)
-        .collect();
-    digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 fn ipv4(protocol: u8, source: [u8; 4], destination: [u8; 4], payload: &[u8]) -> Vec<u8> {
@@ -100,10 +93,7 @@ fn common_vectors() {
             992,
         ),
         (
-            keys(
-                0x0800,
-                &ipv4(6, [192, 168, 1, 200], [192, 168, 2, 7], &ports(5001, 443)),
-            ),
+            keys(0x0800, &ipv4(6, [192, 168, 1, 200], [192, 168, 2, 7], &ports(5001, 443))),
             "0800060000000000 0000000000000000 0000000000000000 00000000 138901bb 00000000 c0a80207 c0a801c8 00000000",
             0xcc36_7517,
             816,
@@ -129,9 +119,7 @@ fn common_vectors() {
             81,
         ),
         (
-            dissect(
-                &Headers::new(&ethernet(&tcp), 14, 0x0800).with_vlan(VlanTag::new(0x8100, 0x6064)),
-            ),
+            dissect(&Headers::new(&ethernet(&tcp), 14, 0x0800).with_vlan(VlanTag::new(0x8100, 0x6064))),
             "0800060000000000 6460810008000000 0000000000000000 00000000 30390050 00000000 0a000001 0a000002 00000000",
             0x8e43_8747,
             569,
@@ -162,37 +150,13 @@ fn cake_vectors() {
             "08000600 00000000 0000000000000000 0000000000000000 00000000 040001bb 00000000 0a000001 c0000201 00000000"
         )
     );
-    assert_eq!(
-        (there.hash(&KEY), back.hash(&KEY)),
-        (0x3cff_a376, 0x3cff_a376)
-    );
-    assert_eq!(
-        keys(0x0800, &ipv4(17, A, server, &ports(1024, 443))).hash(&KEY),
-        0x5d7a_53e3
-    );
+    assert_eq!((there.hash(&KEY), back.hash(&KEY)), (0x3cff_a376, 0x3cff_a376));
+    assert_eq!(keys(0x0800, &ipv4(17, A, server, &ports(1024, 443))).hash(&KEY), 0x5d7a_53e3);
     let (source, destination) = (0x22bf_97ca, 0x2c8d_f0f3);
-    assert_eq!(
-        there.host_hashes(&KEY),
-        HostHashes {
-            source,
-            destination
-        }
-    );
-    assert_eq!(
-        back.host_hashes(&KEY),
-        HostHashes {
-            source: destination,
-            destination: source
-        }
-    );
-    assert_eq!(
-        keys(0x86dd, &ipv6(6, 0, A6, B6, &ports(1024, 443))).hash(&KEY),
-        0xf1de_eff4
-    );
-    assert_eq!(
-        keys(0x86dd, &ipv6(6, 0x12345, A6, B6, &[])).hash(&KEY),
-        0xc090_eb4d
-    );
+    assert_eq!(there.host_hashes(&KEY), HostHashes { source, destination });
+    assert_eq!(back.host_hashes(&KEY), HostHashes { source: destination, destination: source });
+    assert_eq!(keys(0x86dd, &ipv6(6, 0, A6, B6, &ports(1024, 443))).hash(&KEY), 0xf1de_eff4);
+    assert_eq!(keys(0x86dd, &ipv6(6, 0x12345, A6, B6, &[])).hash(&KEY), 0xc090_eb4d);
     assert_eq!(keys(0x0806, &[]).hash(&KEY), 0x145f_fb0f);
     assert_eq!(keys(0x0806, &[]).host_hashes(&KEY), HostHashes::default());
 }
@@ -201,18 +165,9 @@ fn cake_vectors() {
 #[test]
 fn host_hashes_are_hashes_of_reduced_records() {
     let tagged = |network: &[u8], ethertype| {
-        dissect(
-            &Headers::new(&ethernet(network), 14, ethertype)
-                .with_vlan(VlanTag::new(0x88a8, 0xe00a)),
-        )
+        dissect(&Headers::new(&ethernet(network), 14, ethertype).with_vlan(VlanTag::new(0x88a8, 0xe00a)))
     };
-    let v4_in_v6 = ipv6(
-        4,
-        0,
-        "2001:db8::abcd:0:0",
-        B6,
-        &ipv4(17, A, B, &ports(53, 54)),
-    );
+    let v4_in_v6 = ipv6(4, 0, "2001:db8::abcd:0:0", B6, &ipv4(17, A, B, &ports(53, 54)));
     let packets = [
         tagged(&ipv4(6, A, B, &ports(1, 2)), 0x0800),
         tagged(&ipv6(6, 0, A6, B6, &ports(1, 2)), 0x86dd),
@@ -229,10 +184,7 @@ fn host_hashes_are_hashes_of_reduced_records() {
         let (mut source, mut destination) = (reduced, reduced);
         source.addresses[half..2 * half].fill(0);
         destination.addresses[..half].fill(0);
-        let expected = HostHashes {
-            source: source.hash(&KEY),
-            destination: destination.hash(&KEY),
-        };
+        let expected = HostHashes { source: source.hash(&KEY), destination: destination.hash(&KEY) };
         assert_eq!(keys.host_hashes(&KEY), expected);
     }
 }
@@ -243,10 +195,7 @@ fn fragments_have_no_ports() {
         let mut packet = ipv4(6, A, B, &ports(12345, 80));
         packet[6..8].copy_from_slice(&hex(field));
         let keys = keys(0x0800, &packet);
-        assert!(
-            keys.is_fragment() && !keys.has_ports() && keys.ip_protocol() == 6,
-            "{field}"
-        );
+        assert!(keys.is_fragment() && !keys.has_ports() && keys.ip_protocol() == 6, "{field}");
     }
     // Don't-fragment and the reserved bit are no fragments.
     for field in ["4000", "8000"] {
@@ -284,13 +233,7 @@ fn ports_and_spis() {
     packet[0] = 0x46;
     assert_eq!(keys(0x0800, &packet).ports(), (7, 8));
     packet[0] = 0x44;
-    assert_eq!(
-        keys(0x0800, &packet),
-        FlowKeys {
-            ethertype: 0x0800,
-            ..FlowKeys::default()
-        }
-    );
+    assert_eq!(keys(0x0800, &packet), FlowKeys { ethertype: 0x0800, ..FlowKeys::default() });
 }
 
 #[test]
@@ -321,26 +264,14 @@ fn fifteen_headers_are_followed() {
         [bytes, ports(1, 2)].concat()
     };
     // The next header is noted when an extension header is read, so only deeper chains show the limit.
-    assert_eq!(
-        keys(0x86dd, &ipv6(60, 0, A6, B6, &chain(16))).ip_protocol(),
-        58
-    );
-    assert_eq!(
-        keys(0x86dd, &ipv6(60, 0, A6, B6, &chain(17))).ip_protocol(),
-        60
-    );
+    assert_eq!(keys(0x86dd, &ipv6(60, 0, A6, B6, &chain(16))).ip_protocol(), 58);
+    assert_eq!(keys(0x86dd, &ipv6(60, 0, A6, B6, &chain(17))).ip_protocol(), 60);
     let stack = |n: usize| {
         let tags = hex("00018100").repeat(n - 1);
-        keys(
-            0x8100,
-            &[tags, hex("00010800"), ipv4(6, A, B, &ports(1, 2))].concat(),
-        )
+        keys(0x8100, &[tags, hex("00010800"), ipv4(6, A, B, &ports(1, 2))].concat())
     };
     assert_eq!(stack(15).ports(), (1, 2));
-    assert_eq!(
-        (stack(16).ethertype(), stack(16).address_kind()),
-        (0x0800, AddressKind::None)
-    );
+    assert_eq!((stack(16).ethertype(), stack(16).address_kind()), (0x0800, AddressKind::None));
     assert_eq!(stack(17).ethertype(), 0x8100);
 }
 
@@ -348,35 +279,17 @@ fn fifteen_headers_are_followed() {
 fn only_the_outermost_tag_is_stored() {
     let tcp = ipv4(6, A, B, &ports(1, 2));
     let inner = [hex("2002 8100 3003 0800"), tcp.clone()].concat();
-    let outer = VlanKey {
-        id: 2,
-        priority: 1,
-        tpid: 0x88a8,
-        encapsulated: 0x8100,
-    };
+    let outer = VlanKey { id: 2, priority: 1, tpid: 0x88a8, encapsulated: 0x8100 };
     assert_eq!(keys(0x88a8, &inner).vlan(), Some(outer));
     let beside = Headers::new(&inner, 0, 0x8100).with_vlan(VlanTag::new(0x88a8, 0xf005));
-    let outer = VlanKey {
-        id: 5,
-        priority: 7,
-        tpid: 0x88a8,
-        encapsulated: 0x8100,
-    };
-    assert_eq!(
-        (dissect(&beside).vlan(), dissect(&beside).ports()),
-        (Some(outer), (1, 2))
-    );
+    let outer = VlanKey { id: 5, priority: 7, tpid: 0x88a8, encapsulated: 0x8100 };
+    assert_eq!((dissect(&beside).vlan(), dissect(&beside).ports()), (Some(outer), (1, 2)));
     // A frame whose network offset already skips the inner tags hashes like the one above.
-    let skipped = Headers::new(&inner, 8, 0x0800).with_vlan(VlanTag {
-        encapsulated: Some(0x8100),
-        ..VlanTag::new(0x88a8, 0xf005)
-    });
+    let skipped = Headers::new(&inner, 8, 0x0800)
+        .with_vlan(VlanTag { encapsulated: Some(0x8100), ..VlanTag::new(0x88a8, 0xf005) });
     assert_eq!(dissect(&skipped), dissect(&beside));
     // The drop-eligible bit is not part of the record.
-    assert_eq!(
-        key_hex(&keys(0x8100, &hex("f123 9000")))[8..16],
-        hex("23e1 8100 9000 0000")
-    );
+    assert_eq!(key_hex(&keys(0x8100, &hex("f123 9000")))[8..16], hex("23e1 8100 9000 0000"));
     // A tag cut short is not stored.
     assert_eq!(keys(0x8100, &hex("f12390")).vlan(), None);
     assert_eq!(keys(0x8100, &hex("f12390")).ethertype(), 0x8100);
@@ -404,32 +317,13 @@ fn tunnels_show_the_inner_packet() {
     let mpls = keys(0x0800, &ipv4(137, A, B, &inner));
     assert_eq!((mpls.ethertype(), mpls.ipv4()), (0x8847, Some((A, B))));
     // PPPoE: IPv4, compressed protocol field, another PPP protocol, a wrong header.
-    want(&keys(
-        0x8864,
-        &[hex("1100 0007 0000 0021"), inner.clone()].concat(),
-    ));
-    want(&keys(
-        0x8864,
-        &[hex("1100 0007 0000 21"), inner.clone()].concat(),
-    ));
+    want(&keys(0x8864, &[hex("1100 0007 0000 0021"), inner.clone()].concat()));
+    want(&keys(0x8864, &[hex("1100 0007 0000 21"), inner.clone()].concat()));
     let ppp6 = keys(0x8864, &[hex("1100 0007 0000 0057"), inner6].concat());
     assert_eq!(ppp6.ports(), (1000, 2000));
-    assert_eq!(
-        keys(0x8864, &hex("1100 0007 0000 c021 00")).ethertype(),
-        0x8864
-    );
-    assert_eq!(
-        keys(0x8864, &hex("1100 0007 0000 0281 00")).ethertype(),
-        0x8847
-    );
-    assert_eq!(
-        keys(
-            0x8864,
-            &[hex("1109 0007 0000 0021"), inner.clone()].concat()
-        )
-        .ports(),
-        (0, 0)
-    );
+    assert_eq!(keys(0x8864, &hex("1100 0007 0000 c021 00")).ethertype(), 0x8864);
+    assert_eq!(keys(0x8864, &hex("1100 0007 0000 0281 00")).ethertype(), 0x8847);
+    assert_eq!(keys(0x8864, &[hex("1109 0007 0000 0021"), inner.clone()].concat()).ports(), (0, 0));
     // batman-adv unicast of version 15.
     let mesh = |head: &str| {
         let ethernet = hex("0000 000000000000 0200 00000001 020000000002 0800");
@@ -440,41 +334,27 @@ fn tunnels_show_the_inner_packet() {
     assert_eq!(mesh("41 0f").ethertype(), 0x4305);
     // HSR and PRP.
     for ethertype in [0x892f, 0x88fb] {
-        want(&keys(
-            ethertype,
-            &[hex("1000 0001 0800"), inner.clone()].concat(),
-        ));
+        want(&keys(ethertype, &[hex("1000 0001 0800"), inner.clone()].concat()));
     }
 }
 
 #[test]
 fn gre() {
     let inner = ipv4(17, [1, 2, 3, 4], [5, 6, 7, 8], &ports(1000, 2000));
-    let gre = |head: &str| {
-        keys(
-            0x0800,
-            &ipv4(47, A, B, &[hex(head), inner.clone()].concat()),
-        )
-    };
+    let gre = |head: &str| keys(0x0800, &ipv4(47, A, B, &[hex(head), inner.clone()].concat()));
     let plain = gre("0000 0800");
     assert_eq!((plain.ports(), plain.gre_key()), ((1000, 2000), 0));
     let all = gre("b000 0800 ccccdddd 01020304 00000009");
     assert_eq!((all.ports(), all.gre_key()), ((1000, 2000), 0x0102_0304));
     assert_eq!(key_hex(&all)[24..28], hex("01020304"));
     let bridged = gre("0000 6558 020000000001 020000000002 0800");
-    assert_eq!(
-        (bridged.ethertype(), bridged.ports()),
-        (0x0800, (1000, 2000))
-    );
+    assert_eq!((bridged.ethertype(), bridged.ports()), (0x0800, (1000, 2000)));
     // PPTP: key and acknowledgement; only the call part of the key counts.
     let pptp = gre("3081 880b 00280007 00000001 00000002 ff03 0021");
     assert_eq!((pptp.ports(), pptp.gre_key()), ((1000, 2000), 7));
     assert_eq!(key_hex(&pptp)[24..28], hex("00000007"));
     let lcp = gre("2001 880b 00280007 ff03 c021");
-    assert_eq!(
-        (lcp.ethertype(), lcp.ipv4(), lcp.gre_key()),
-        (0x880b, Some((A, B)), 7)
-    );
+    assert_eq!((lcp.ethertype(), lcp.ipv4(), lcp.gre_key()), (0x880b, Some((A, B)), 7));
     // The end, with the GRE protocol noted: version 1 without key, or of another protocol.
     assert_eq!(gre("0001 880b").ethertype(), 0x880b);
     assert_eq!(gre("2001 0800 00280007").ethertype(), 0x0800);
@@ -484,10 +364,7 @@ fn gre() {
     assert_eq!(gre("0002 86dd").ethertype(), 0x0800);
     // A key cut off.
     let cut = keys(0x0800, &ipv4(47, A, B, &hex("2000 86dd 0102")));
-    assert_eq!(
-        (cut.ethertype(), cut.gre_key(), cut.ip_protocol()),
-        (0x86dd, 0, 47)
-    );
+    assert_eq!((cut.ethertype(), cut.gre_key(), cut.ip_protocol()), (0x86dd, 0, 47));
 }
 
 #[test]
@@ -497,10 +374,7 @@ fn tipc() {
     assert_eq!(key_hex(&keys).len(), 44);
     assert_eq!(key_hex(&keys)[36..], hex("0a0b0c0d 00000000"));
     let bytes = key_hex(&keys);
-    assert_eq!(
-        keys.hash(&KEY),
-        crate::net::siphash::siphash(&KEY, &bytes) as u32
-    );
+    assert_eq!(keys.hash(&KEY), crate::net::siphash::siphash(&KEY, &bytes) as u32);
 }
 
 #[test]
@@ -508,10 +382,7 @@ fn nat_overwrites() {
     let mut keys = keys(0x0800, &ipv4(6, A, B, &ports(1, 2)));
     assert!(!keys.set_ipv4(A, B) && !keys.set_ports(1, 2));
     assert!(keys.set_ipv4([9, 9, 9, 9], B) && keys.set_ports(3, 2));
-    assert_eq!(
-        (keys.ipv4(), keys.ports()),
-        (Some(([9, 9, 9, 9], B)), (3, 2))
-    );
+    assert_eq!((keys.ipv4(), keys.ports()), (Some(([9, 9, 9, 9], B)), (3, 2)));
     let mut icmp = super::tests::keys(0x0800, &ipv4(1, A, B, &ports(1, 2)));
     assert!(!icmp.set_ports(3, 4));
     assert_eq!(icmp.ports(), (0, 0));
@@ -522,9 +393,8 @@ fn nat_overwrites() {
 /// Never a panic, and the hash is SipHash of the key bytes.
 #[test]
 fn any_bytes() {
-    bolero::check!()
-        .with_type::<(Vec<u8>, u8, u16, Option<(u16, u16)>)>()
-        .for_each(|(bytes, offset, ethertype, tag)| {
+    bolero::check!().with_type::<(Vec<u8>, u8, u16, Option<(u16, u16)>)>().for_each(
+        |(bytes, offset, ethertype, tag)| {
             let headers = Headers {
                 bytes,
                 network_offset: usize::from(*offset),
@@ -534,22 +404,14 @@ fn any_bytes() {
             check(&headers);
             let beyond = usize::MAX - usize::from(*offset);
             for known in KNOWN {
-                check(&Headers {
-                    ethertype: known,
-                    ..headers
-                });
-                check(&Headers {
-                    ethertype: known,
-                    network_offset: beyond,
-                    ..headers
-                });
+                check(&Headers { ethertype: known, ..headers });
+                check(&Headers { ethertype: known, network_offset: beyond, ..headers });
             }
-        });
+        },
+    );
 }
 
-const KNOWN: [u16; 9] = [
-    0x0800, 0x86dd, 0x8100, 0x88a8, 0x8864, 0x88ca, 0x4305, 0x892f, 0x88fb,
-];
+const KNOWN: [u16; 9] = [0x0800, 0x86dd, 0x8100, 0x88a8, 0x8864, 0x88ca, 0x4305, 0x892f, 0x88fb];
 
 fn check(headers: &Headers<'_>) {
     let keys = dissect(headers);
