@@ -7,6 +7,7 @@ pub mod ecn;
 pub mod flow_keys;
 pub mod headers;
 pub mod siphash;
+pub mod tcp;
 
 pub use dissect::{dissect, flow_hash};
 pub use ecn::Ecn;
