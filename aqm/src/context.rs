@@ -1,5 +1,7 @@
+#[cfg(feature = "alloc")]
+use crate::TreeCorrection;
 use crate::net::SipKey;
-use crate::{DropReason, Environment, TreeCorrection};
+use crate::{DropReason, Environment};
 
 /// A source of the monotonic time.
 pub trait Clock {
