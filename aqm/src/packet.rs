@@ -1,0 +1,181 @@
+use crate::net::{Headers, SipKey};
+
+/// What a qdisc needs of a packet. Only the length is required; every other method has the default of a plain,
+/// unsegmented packet without headers.
+///
+/// Lengths must not change while the packet is queued.
+pub trait Packet: Sized {
+    /// Qdisc length in bytes (spec/common.md §3, `L`): what backlogs, byte counters and deficits use. For a plain
+    /// Ethernet frame its length with link header, without FCS.
+    fn len_bytes(&self) -> u32;
+
+    /// Bytes in the buffer (`N`): differs from the qdisc length only for GSO packets and under a size table.
+    fn buffer_bytes(&self) -> u32 {
+        self.len_bytes()
+    }
+
+    /// Memory charged to the packet (`S`, truesize). The default is a model: the length plus 768 bytes of metadata.
+    fn truesize_bytes(&self) -> u32 {
+        self.buffer_bytes().saturating_add(768)
+    }
+
+    /// Segmentation: how many wire segments the buffer holds, and how to cut them.
+    fn gso(&self) -> Gso {
+        Gso::NONE
+    }
+
+    /// Is the packet still charged to a local socket's send buffer? (7.2's fq_codel then counts no memory for it.)
+    fn is_charged_to_socket(&self) -> bool {
+        false
+    }
+
+    /// Packet priority: `major:minor` selects a class, the low four bits a band.
+    fn priority(&self) -> u32 {
+        0
+    }
+
+    /// Firewall mark.
+    fn fwmark(&self) -> u32 {
+        0
+    }
+
+    /// Earliest departure time in ns on the environment's clock; 0 for none.
+    fn departure_ns(&self) -> u64 {
+        0
+    }
+
+    /// The linear header bytes, for packets that have them.
+    fn headers(&self) -> Option<Headers<'_>> {
+        None
+    }
+
+    /// The 32-bit flow hash (spec/common.md §8).
+    fn flow_hash(&mut self, secret: SipKey) -> u32;
+
+    /// The DS field: IPv4 TOS or IPv6 traffic class, 8 bits; `None` for other packets or truncated headers.
+    fn ds_field(&self) -> Option<u8> {
+        None
+    }
+
+    /// Sets ECN to CE. True if the packet now carries CE (also if it did before), false if it is not ECN-capable
+    /// (spec/common.md §7).
+    fn try_mark_ce(&mut self) -> bool {
+        false
+    }
+}
+
+/// Segmentation of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gso {
+    /// Wire segments in the buffer, at least 1.
+    pub segments: u16,
+    /// Payload bytes per segment; 0 if the packet is not a GSO packet.
+    pub segment_bytes: u16,
+}
+
+impl Gso {
+    /// Not a GSO packet.
+    pub const NONE: Self = Self { segments: 1, segment_bytes: 0 };
+}
+
+/// A packet without bytes, for simulations and tests: the attributes a qdisc reads, and an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The caller's name for the packet.
+    pub id: u64,
+    /// Qdisc length.
+    pub len_bytes: u32,
+    /// Memory charge.
+    pub truesize_bytes: u32,
+    /// Flow hash.
+    pub flow_hash: u32,
+    /// Packet priority.
+    pub priority: u32,
+    /// The DS field (DSCP and ECN), or `None` for a packet that is not IP.
+    pub ds_field: Option<u8>,
+    /// Segmentation.
+    pub gso: Gso,
+    /// Charged to a local socket.
+    pub charged_to_socket: bool,
+}
+
+impl Descriptor {
+    /// An IP packet of this length, DS field 0 (not ECN-capable), truesize by the default model.
+    pub const fn new(len_bytes: u32) -> Self {
+        Self {
+            id: 0,
+            len_bytes,
+            truesize_bytes: len_bytes.saturating_add(768),
+            flow_hash: 0,
+            priority: 0,
+            ds_field: Some(0),
+            gso: Gso::NONE,
+            charged_to_socket: false,
+        }
+    }
+
+    /// Names the packet.
+    pub const fn with_id(mut self, id: u64) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Sets the flow hash.
+    pub const fn with_flow_hash(mut self, hash: u32) -> Self {
+        self.flow_hash = hash;
+        self
+    }
+
+    /// Sets DSCP and ECN at once: `1` is ECT(1), `2` ECT(0), `3` CE with DSCP 0.
+    pub const fn with_ds_field(mut self, ds_field: u8) -> Self {
+        self.ds_field = Some(ds_field);
+        self
+    }
+
+    /// Sets the memory charge.
+    pub const fn with_truesize(mut self, truesize_bytes: u32) -> Self {
+        self.truesize_bytes = truesize_bytes;
+        self
+    }
+}
+
+impl Packet for Descriptor {
+    #[inline]
+    fn len_bytes(&self) -> u32 {
+        self.len_bytes
+    }
+    #[inline]
+    fn truesize_bytes(&self) -> u32 {
+        self.truesize_bytes
+    }
+    #[inline]
+    fn gso(&self) -> Gso {
+        self.gso
+    }
+    #[inline]
+    fn is_charged_to_socket(&self) -> bool {
+        self.charged_to_socket
+    }
+    #[inline]
+    fn priority(&self) -> u32 {
+        self.priority
+    }
+    #[inline]
+    fn flow_hash(&mut self, _: SipKey) -> u32 {
+        self.flow_hash
+    }
+    #[inline]
+    fn ds_field(&self) -> Option<u8> {
+        self.ds_field
+    }
+    #[inline]
+    fn try_mark_ce(&mut self) -> bool {
+        match &mut self.ds_field {
+            Some(ds) if *ds & 3 != 0 => {
+                *ds |= 3;
+                true
+            }
+            _ => false,
+        }
+    }
+}
