@@ -74,8 +74,7 @@ impl Cubic {
         let off = t.abs_diff(u64::from(s.k));
         let cube = u64::from(self.scale.rscale).wrapping_mul(off).wrapping_mul(off).wrapping_mul(off);
         let delta = (cube >> 40) as u32;
-        let target =
-            if t < u64::from(s.k) { s.origin.wrapping_sub(delta) } else { s.origin.wrapping_add(delta) };
+        let target = if t < u64::from(s.k) { s.origin.wrapping_sub(delta) } else { s.origin.wrapping_add(delta) };
         s.cnt = if target > w { w / (target - w) } else { w.wrapping_mul(100) };
         // Before the first reduction and after a timeout: at least 5 % per RTT.
         if s.wmax == 0 && s.cnt > 20 {

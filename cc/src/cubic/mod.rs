@@ -94,11 +94,7 @@ impl Scale {
             return Err(BadParams::BicScale(p.bic_scale));
         }
         let rscale = p.bic_scale * 10;
-        Ok(Self {
-            rscale,
-            fscale: (8 * (1024 + p.beta)) / 3 / (1024 - p.beta),
-            kfactor: (1u64 << 40) / rscale as u64,
-        })
+        Ok(Self { rscale, fscale: (8 * (1024 + p.beta)) / 3 / (1024 - p.beta), kfactor: (1u64 << 40) / rscale as u64 })
     }
 }
 

@@ -207,11 +207,8 @@ fn trajectory(hz: Hz, window: u32, acked: u32, friendly: bool, rows: &[(u32, [u3
             a.cong_avoid(&mut c, &mut e, 0, acked);
         }
         let s = &a.state;
-        let got = if friendly {
-            [c.cwnd, s.cnt, c.ai_credit, s.rw, s.ackc]
-        } else {
-            [c.cwnd, s.cnt, c.ai_credit, 0, 0]
-        };
+        let got =
+            if friendly { [c.cwnd, s.cnt, c.ai_credit, s.rw, s.ackc] } else { [c.cwnd, s.cnt, c.ai_credit, 0, 0] };
         assert_eq!(got, want, "HZ {}, {at} ms", hz.get());
     }
 }
@@ -461,14 +458,15 @@ fn loss_forgets_the_maximum_and_rearms_hystart() {
     a.set_state(&mut c, &mut e, CaState::Recovery);
     assert_eq!(a.state.wmax, 9);
     a.set_state(&mut c, &mut e, CaState::Loss);
-    let want =
-        State { hs_start: 3_000_000, hs_last: 3_000_000, hs_end: 4711, hs_rtt: u32::MAX, ..State::default() };
+    let want = State { hs_start: 3_000_000, hs_last: 3_000_000, hs_end: 4711, hs_rtt: u32::MAX, ..State::default() };
     assert_eq!(a.state, want);
 }
 
 #[test]
 fn the_reno_loop_equals_its_division() {
-    for (ackc, q_window, rw) in [(100u32, 7u32, 3u32), (13, 7, 3), (14, 7, 3), (26, 7, 3), (27, 7, 3), (1_000_000, 1, 0)] {
+    for (ackc, q_window, rw) in
+        [(100u32, 7u32, 3u32), (13, 7, 3), (14, 7, 3), (26, 7, 3), (27, 7, 3), (1_000_000, 1, 0)]
+    {
         let mut a = Cubic::default();
         a.state = State { ackc, rw, cnt: 1000, ..State::default() };
         a.keep_up_with_reno(q_window);

@@ -55,7 +55,14 @@ fn the_latest_sent_segment_drives_the_sample() {
     // BB-21: packet 5 sent application-limited, packet 6 not.
     let mut c = conn();
     c.delivered = 10;
-    let mut five = Snapshot { xmit_us: 100, first_us: 90, delivered_us: 80, delivered: 6, app_limited: true, ..Snapshot::default() };
+    let mut five = Snapshot {
+        xmit_us: 100,
+        first_us: 90,
+        delivered_us: 80,
+        delivered: 6,
+        app_limited: true,
+        ..Snapshot::default()
+    };
     let mut six = Snapshot { xmit_us: 200, first_us: 100, delivered_us: 80, delivered: 1, ..Snapshot::default() };
     c.app_lim = 50;
     c.set_now(50_000_000);
