@@ -15,6 +15,12 @@ pub trait Env {
 
     /// A uniform random number in `0..bound`; BBR's only draw is with `bound` 7 (spec/bbr.md §8).
     fn random_below(&mut self, bound: u32) -> u32;
+
+    /// DCTCP's receiver wants an ACK sent at once with this acknowledgement number and ECE flag (spec/dctcp.md §5).
+    /// It does not use up quick-ACK credit. Senders may leave the default, which does nothing.
+    fn send_ack(&mut self, ack: u32, echo: bool) {
+        let _ = (ack, echo);
+    }
 }
 
 impl<E: Env + ?Sized> Env for &mut E {
@@ -28,6 +34,10 @@ impl<E: Env + ?Sized> Env for &mut E {
 
     fn random_below(&mut self, bound: u32) -> u32 {
         (**self).random_below(bound)
+    }
+
+    fn send_ack(&mut self, ack: u32, echo: bool) {
+        (**self).send_ack(ack, echo);
     }
 }
 
