@@ -4,6 +4,7 @@
 #![no_std]
 
 pub mod algorithm;
+pub mod bbr;
 pub mod clock;
 pub mod conn;
 pub mod cubic;
@@ -16,6 +17,7 @@ mod version;
 pub mod window;
 
 pub use algorithm::Algorithm;
+pub use bbr::Bbr;
 pub use clock::Hz;
 pub use conn::{CaState, Conn};
 pub use cubic::Cubic;

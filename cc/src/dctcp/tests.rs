@@ -185,10 +185,7 @@ fn diagnostics_are_in_bytes_of_the_round() {
     let mut c = conn(10);
     let a = started(&mut c);
     (c.delivered, c.delivered_ce) = (c.delivered + 7, 3);
-    assert_eq!(
-        a.info(&c),
-        Info::Dctcp { enabled: true, ce_state: 0, alpha: 1024, ab_ecn: 3 * 1448, ab_tot: 7 * 1448 }
-    );
+    assert_eq!(a.info(&c), Info::Dctcp { enabled: true, ce_state: 0, alpha: 1024, ab_ecn: 3 * 1448, ab_tot: 7 * 1448 });
 }
 
 /// An environment that collects the extra ACKs.
@@ -235,10 +232,7 @@ fn receive(marks: &str, every: u32) -> Vec<(u32, bool)> {
 #[test]
 fn receiver_trace() {
     // DC-05 and the table of spec/dctcp.md §5.
-    assert_eq!(
-        receive("NNCCCNNC", 2),
-        [(2, false), (3, true), (5, true), (6, false), (7, false), (8, true)]
-    );
+    assert_eq!(receive("NNCCCNNC", 2), [(2, false), (3, true), (5, true), (6, false), (7, false), (8, true)]);
     assert_eq!(receive("NC", 2), [(1, false), (2, true)]);
 }
 
