@@ -26,12 +26,12 @@ impl Jiffies {
     }
 
     /// Microseconds to jiffies, rounded up.
-    pub(crate) const fn from_us(self, us: u32) -> u32 {
+    pub(crate) const fn us_to_jiffies(self, us: u32) -> u32 {
         (us as u64 * self.hz as u64).div_ceil(1_000_000) as u32
     }
 
     /// Jiffies to the microseconds that Linux reports, cut to 32 bits.
-    pub(crate) const fn to_us(self, jiffies: u32) -> u32 {
+    pub(crate) const fn jiffies_to_us(self, jiffies: u32) -> u32 {
         (jiffies as u64 * 1_000_000 / self.hz as u64) as u32
     }
 
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn microseconds_round_up_to_jiffies() {
         let jiffies = Jiffies::new(&HOST);
-        assert_eq!([0, 1, 4000, 4001, 15_000, 16_000].map(|us| jiffies.from_us(us)), [0, 1, 1, 2, 4, 4]);
-        assert_eq!(jiffies.from_us(u32::MAX), 1_073_742);
-        assert_eq!(jiffies.to_us(4), 16_000);
-        assert_eq!(jiffies.to_us(1_073_742), 704, "4294968000 µs are cut to 32 bits");
+        assert_eq!([0, 1, 4000, 4001, 15_000, 16_000].map(|us| jiffies.us_to_jiffies(us)), [0, 1, 1, 2, 4, 4]);
+        assert_eq!(jiffies.us_to_jiffies(u32::MAX), 1_073_742);
+        assert_eq!(jiffies.jiffies_to_us(4), 16_000);
+        assert_eq!(jiffies.jiffies_to_us(1_073_742), 704, "4294968000 µs are cut to 32 bits");
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
     fn half_a_second_is_126_to_133_jiffies() {
         for now in 0..64 {
             let expiry = wheel_expiry(now, 125);
-            assert!((126..=133).contains(&(expiry - now)) && expiry % 8 == 0, "{now} → {expiry}");
+            assert!((126..=133).contains(&(expiry - now)) && expiry.is_multiple_of(8), "{now} → {expiry}");
         }
         assert_eq!((wheel_expiry(0, 125), wheel_expiry(3, 125)), (128, 136), "never at the jiffy itself");
     }
