@@ -1,1 +1,3 @@
-//! See the crate description.
+//! What drives the ports: traces of real kernels and their import, replay, tc syntax and output.
+
+pub mod trace;
