@@ -1,3 +1,5 @@
-//! What drives the debloat ports: the trace format and its replay, tc syntax and statistics output.
+//! What drives the ports: traces of real kernels, their import and replay, tc syntax and statistics output.
 
+pub mod replay;
 pub mod tc;
+pub mod trace;

@@ -2,6 +2,7 @@ use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Pa
 
 use super::words::nearest;
 use super::{Attachment, Options, ParseError, Printer, Problem, Shown, ShownClass, Words, parse_words};
+use crate::replay::Probe;
 
 /// Option text that names no qdisc that can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +16,7 @@ pub enum BuildError {
 }
 
 /// A qdisc of any kind, made and changed by text, as the tools hold it.
-pub trait Subject<P: Packet>: DynQdisc<P> {
+pub trait Subject<P: Packet>: DynQdisc<P> + Probe {
     /// The tc name.
     fn kind(&self) -> &'static str;
 
