@@ -1,3 +1,5 @@
-//! What drives the ports: traces of real kernels and their import, replay, tc syntax and output.
+//! What drives the ports: traces of real kernels, their import and replay, tc syntax and statistics output.
 
+pub mod replay;
+pub mod tc;
 pub mod trace;

@@ -155,6 +155,7 @@ impl Header {
             timers: TimerModel::KernelLike,
             handle: qdisc.handle,
             is_root: qdisc.root,
+            ..Host::default()
         }
     }
 
