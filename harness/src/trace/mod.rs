@@ -21,6 +21,7 @@ use std::path::Path;
 
 pub use cause::DropCause;
 pub use error::{Fault, Position, TraceError, TraceErrorKind};
+pub(crate) use event::ds_field;
 pub use event::{
     Arrival, ByteChange, Call, Delivered, Event, GsoInfo, Hook, HookKind, NamedValue, Operation, Outcome, PacketRef,
     State, Statistics, Step, VlanTag,
