@@ -52,6 +52,7 @@ mod version;
 
 pub mod codel;
 pub mod fq_codel;
+pub mod fq_pie;
 pub mod pie;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
