@@ -47,6 +47,7 @@ pub mod time;
 mod version;
 
 pub mod codel;
+pub mod fifo;
 pub mod fq_codel;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
