@@ -44,6 +44,8 @@ mod slab;
 mod stats;
 mod storage;
 pub mod time;
+#[allow(dead_code, reason = "the qdiscs that use all of it arrive one by one")]
+mod timer;
 mod version;
 
 pub mod codel;
