@@ -32,6 +32,7 @@ extern crate alloc;
 extern crate std;
 
 mod arith;
+mod child;
 mod classify;
 mod config;
 mod context;
@@ -51,6 +52,7 @@ mod version;
 pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
+pub mod red;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
 pub use context::{Clock, Context, DropSink, FixedClock, Ignore, Random, SplitMix64};
