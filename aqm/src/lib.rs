@@ -35,6 +35,8 @@ mod arith;
 mod child;
 mod classify;
 mod config;
+#[cfg(test)]
+mod conservation;
 mod context;
 mod environment;
 mod flow_list;
@@ -52,6 +54,7 @@ mod version;
 pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
+pub mod pie;
 pub mod red;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
