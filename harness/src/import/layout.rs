@@ -170,3 +170,88 @@ pub(super) const PIE: &[Layout] = &[
 
 /// fq_pie: its private state was not recorded.
 pub(super) const FQ_PIE: &[Layout] = &[PIE_DECISION];
+
+/// An answer of cake's hash; made from a record of its own.
+pub(super) const CAKE_HASH: u32 = 0xca5;
+/// cake's queue that was served; which one it is says the state behind it.
+pub(super) const CAKE_QUEUE: u32 = 0xca0;
+/// cake's qdisc, from the shaper's clock on; the key is the tin that was served.
+pub(super) const CAKE_QDISC: u32 = 0xca1;
+/// Where the served queue's number lies in a snapshot of the qdisc.
+pub(super) const CAKE_CURRENT_QUEUE: usize = 7;
+/// Where the memory in use lies in a snapshot of the qdisc.
+pub(super) const CAKE_MEMORY_USED: usize = 3;
+
+const CAKE_LOOKUP: Layout = Layout {
+    what: CAKE_HASH,
+    schema: "cake.lookup",
+    object: "the queue lookup: the queue it gave, and the mode and the filters' overrides (flow, host) given to it",
+    moment: Moment::During,
+    fields: &[at("queue", 0, 32), at("mode", 4, 32), at("flow_override", 8, 16), at("host_override", 10, 16)],
+};
+
+/// The layout is the same in the three kernels.
+const CAKE_SERVED: Layout = Layout {
+    what: CAKE_QUEUE,
+    schema: "cake.queue",
+    object: "the queue that was served; the key is its tin · 65536 + its number",
+    moment: Moment::After,
+    fields: &[
+        at("deficit", 32, -32),
+        at("dropped", 36, 32),
+        at("count", 40, 32),
+        at("inverse_sqrt", 44, 32),
+        at("next_signal_ns", 48, -64),
+        at("blue_changed_ns", 56, -64),
+        at("p_drop", 64, 32),
+        at("signalling", 68, 8),
+        at("marked", 69, 8),
+        at("source_slot", 72, 16),
+        at("destination_slot", 74, 16),
+        // 0 idle, 1 sparse, 2 sparse-wait, 3 bulk, 4 decaying.
+        at("state", 76, 8),
+    ],
+};
+
+const fn cake_qdisc(fields: &'static [RawField]) -> Layout {
+    Layout {
+        what: CAKE_QDISC,
+        schema: "cake.qdisc",
+        object: "the qdisc, after a packet was delivered",
+        moment: Moment::After,
+        fields,
+    }
+}
+
+/// cake of 6.1 and 6.12.
+pub(super) const CAKE_6: &[Layout] = &[
+    CAKE_LOOKUP,
+    CAKE_SERVED,
+    cake_qdisc(&[
+        at("next_ns", 0, -64),
+        at("failsafe_ns", 8, -64),
+        at("time_per_byte", 16, 64),
+        at("memory_used", 56, 32),
+        at("memory_peak", 60, 32),
+        at("memory_limit", 64, 32),
+        at("current_tin", 72, 16),
+        at("current_queue", 74, 16),
+    ]),
+];
+
+/// cake of 7.2.
+pub(super) const CAKE_7: &[Layout] = &[
+    CAKE_LOOKUP,
+    CAKE_SERVED,
+    cake_qdisc(&[
+        at("next_ns", 0, -64),
+        at("failsafe_ns", 8, -64),
+        at("time_per_byte", 16, 64),
+        at("memory_used", 32, 32),
+        at("memory_peak", 36, 32),
+        at("memory_limit", 40, 32),
+        at("current_tin", 44, 16),
+        at("current_queue", 46, 16),
+        at("heap_lifetime", 26, 16),
+    ]),
+];

@@ -1,9 +1,10 @@
 use std::io::Read;
 
+use super::cake::{self, Cake};
 use super::layout::{self, Layout};
 use super::packets::Packets;
 use super::record::{Body, RawDequeueReturn, RawEnqueue, RawEnqueueReturn, Record, Records};
-use super::{ImportError, ImportErrorKind, Meta, Symbols};
+use super::{ImportError, ImportErrorKind, Meta, Symbols, expect_equal};
 use crate::trace::{Call, DropCause, Event, Operation, Outcome, Schema, Snapshot, Step, Subject, Trace};
 
 /// What an import knows of a qdisc.
@@ -23,10 +24,12 @@ enum Stamp {
     Codel,
     /// psched ticks, u64.
     Ticks,
+    /// ns, u64.
+    Nanoseconds,
 }
 
 impl Kind {
-    fn of(name: &str) -> Option<Self> {
+    fn of(name: &str, series: &str) -> Option<Self> {
         let kind = match name {
             "fq_codel" => Self {
                 layouts: layout::FQ_CODEL,
@@ -43,6 +46,12 @@ impl Kind {
             "fq_pie" => {
                 Self { layouts: layout::FQ_PIE, text: &["fq_pie_", "pie_"], stamp: Stamp::Ticks, timer_ends_with: None }
             }
+            "cake" => Self {
+                layouts: if series == "7.2" { layout::CAKE_7 } else { layout::CAKE_6 },
+                text: &["cake_", "cobalt_"],
+                stamp: Stamp::Nanoseconds,
+                timer_ends_with: None,
+            },
             _ => return None,
         };
         Some(kind)
@@ -60,7 +69,7 @@ impl Kind {
 pub fn qdisc(recording: impl Read, symbols: &Symbols, meta: &Meta) -> Result<Trace, ImportError> {
     let name = meta.subject.name();
     let kind = match &meta.subject {
-        Subject::Qdisc(_) => Kind::of(name),
+        Subject::Qdisc(_) => Kind::of(name, &meta.kernel.series),
         Subject::CongestionControl(_) => None,
     };
     let Some(kind) = kind else {
@@ -75,6 +84,7 @@ pub fn qdisc(recording: impl Read, symbols: &Symbols, meta: &Meta) -> Result<Tra
         schemas,
         forgets_socket_memory: meta.kernel.series == "7.2",
         packets: Packets::default(),
+        cake: (name == "cake").then(Cake::default),
         open: None,
         last: (0, 0),
         events: Vec::new(),
@@ -85,7 +95,10 @@ pub fn qdisc(recording: impl Read, symbols: &Symbols, meta: &Meta) -> Result<Tra
         let (index, byte) = (record.index, record.byte);
         import.take(record).map_err(|kind| ImportError { record: index, byte, kind })?;
     }
+    let cake = import.cake.unwrap_or_default();
     let remarks = [
+        ("drops_known_by_their_correction", cake.inferred_drops),
+        ("split_packets", cake.split_packets),
         ("foreign_clock_reads", import.foreign_clock_reads),
         ("records_out_of_sequence", records.out_of_sequence),
         ("calls_cut_off_at_the_end", u64::from(import.open.is_some())),
@@ -101,6 +114,7 @@ struct Import<'a> {
     /// 7.2 charges no memory for packets that a local socket still pays for.
     forgets_socket_memory: bool,
     packets: Packets,
+    cake: Option<Cake>,
     open: Option<Open>,
     /// Queue length and backlog as last recorded.
     last: (u32, u32),
@@ -114,6 +128,10 @@ struct Open {
     call: OpenCall,
     steps: Vec<Step>,
     snapshots: Vec<Snapshot>,
+    /// The queue that cake's lookup gave.
+    lookup: Option<u64>,
+    /// Which steps are drops whose packet is still to be found, and the address recorded for it.
+    unnamed: Vec<(usize, u64)>,
 }
 
 enum OpenCall {
@@ -142,9 +160,16 @@ impl Import<'_> {
             }
             // The hash that it computes is in the enqueue's return.
             Body::PacketHash => Ok(()),
-            Body::Drop { packet, code } => {
-                let packet = Some(self.packets.drop(packet)?);
-                self.step(Step::Drop { packet, cause: DropCause { reason: None, code: Some(code) } })
+            Body::Drop { packet, code } => self.drop(packet, code),
+            Body::FlowHash { value, keys } => self.step(Step::FlowHash { value, keys: hashed_keys(&keys) }),
+            Body::CakeHash { flow, mode, overrides } => {
+                let mut bytes = flow.to_le_bytes().to_vec();
+                bytes.extend_from_slice(&(mode as u32).to_le_bytes());
+                bytes.extend_from_slice(&((overrides >> 16) as u16).to_le_bytes());
+                bytes.extend_from_slice(&(overrides as u16).to_le_bytes());
+                self.snapshot(layout::CAKE_HASH, &bytes)?;
+                self.open()?.lookup = Some(flow.into());
+                Ok(())
             }
             Body::Correction { packets, bytes } => self.step(Step::Correction { packets, bytes, emptied: None }),
             Body::Watchdog { expires_ns, slack_ns } => self.step(Step::Watchdog { expires_ns, slack_ns }),
@@ -180,7 +205,8 @@ impl Import<'_> {
         if self.open.is_some() {
             return Err(ImportErrorKind::Order { found: "a call", expected: "the return of the call before it" });
         }
-        self.open = Some(Open { time_ns, call, steps: Vec::new(), snapshots: Vec::new() });
+        let (steps, snapshots, unnamed) = (Vec::new(), Vec::new(), Vec::new());
+        self.open = Some(Open { time_ns, call, steps, snapshots, lookup: None, unnamed });
         Ok(())
     }
 
@@ -192,6 +218,18 @@ impl Import<'_> {
         let snapshots = layout::snapshots(self.kind.layouts, &self.schemas, what, bytes)?;
         self.open()?.snapshots.extend(snapshots);
         Ok(())
+    }
+
+    fn drop(&mut self, address: u64, code: u32) -> Result<(), ImportErrorKind> {
+        let cause = DropCause { reason: None, code: Some(code) };
+        if self.cake.is_some() {
+            // The packet is named when the call ends.
+            let open = self.open()?;
+            open.unnamed.push((open.steps.len(), address));
+            return self.step(Step::Drop { packet: None, cause });
+        }
+        let packet = Some(self.packets.drop(address)?);
+        self.step(Step::Drop { packet, cause })
     }
 
     /// Draws are recorded only when the qdisc's own code asked for them.
@@ -212,20 +250,25 @@ impl Import<'_> {
     }
 
     fn end_enqueue(&mut self, raw: &RawEnqueueReturn) -> Result<(), ImportErrorKind> {
-        let (mut open, arrived) = match self.open.take() {
-            Some(Open { call: OpenCall::Enqueue(arrived), time_ns, steps, snapshots }) => {
-                (Open { call: OpenCall::Dequeue, time_ns, steps, snapshots }, arrived)
-            }
-            _ => return Err(ImportErrorKind::Order { found: "an enqueue's return", expected: "an enqueue" }),
+        let misplaced = ImportErrorKind::Order { found: "an enqueue's return", expected: "an enqueue" };
+        let Some(mut open) = self.open.take() else { return Err(misplaced) };
+        let OpenCall::Enqueue(arrived) = std::mem::replace(&mut open.call, OpenCall::Dequeue) else {
+            return Err(misplaced);
         };
         expect_equal("the buffer of an enqueue's return", raw.packet, arrived.packet)?;
         let queued = raw.code == 0 || raw.code == 2;
-        if queued {
-            self.check_stamp(&open, raw)?;
-        }
         let no_memory = self.kind.stamp == Stamp::Codel && long(&raw.control_block, 8) >> 32 == 0;
         let charged = self.forgets_socket_memory && queued && no_memory;
-        let arrival = self.packets.arrive(&arrived, raw.hash, charged);
+        let mut arrival = self.packets.arrive(&arrived, raw.hash, charged);
+        let split = match &mut self.cake {
+            Some(cake) if queued => {
+                cake.enqueued(&arrived, &mut arrival, &open.steps, open.lookup, &mut self.packets)?
+            }
+            _ => false,
+        };
+        if queued && !split {
+            self.check_stamp(&open, raw)?;
+        }
         for packet in self.freed(raw)? {
             let packet = Some(self.packets.drop(packet)?);
             open.steps.push(Step::Drop { packet, cause: DropCause::UNKNOWN });
@@ -257,16 +300,28 @@ impl Import<'_> {
         let (found, expected) = match self.kind.stamp {
             Stamp::Codel => (stamp & 0xffff_ffff, last_ns >> 10 & 0xffff_ffff),
             Stamp::Ticks => (stamp, last_ns >> 6),
+            Stamp::Nanoseconds => (stamp, last_ns),
         };
         expect_equal("the packet's enqueue time", found, expected)
     }
 
     fn end_dequeue(&mut self, raw: &RawDequeueReturn) -> Result<(), ImportErrorKind> {
-        let open = match self.open.take() {
+        let mut open = match self.open.take() {
             Some(open) if matches!(open.call, OpenCall::Dequeue) => open,
             _ => return Err(ImportErrorKind::Order { found: "a dequeue's return", expected: "a dequeue" }),
         };
-        let outcome = if raw.packet == 0 { Outcome::Nothing } else { Outcome::Packet(self.packets.deliver(raw)?) };
+        let outcome = match (raw.packet, &mut self.cake) {
+            (0, _) => {
+                expect_equal("drops in a call that delivered nothing", open.unnamed.len() as u64, 0)?;
+                Outcome::Nothing
+            }
+            (_, None) => Outcome::Packet(self.packets.deliver(raw)?),
+            (_, Some(cake)) => {
+                cake::name_served_queue(&mut open.snapshots, &self.schemas);
+                let Open { steps, snapshots, unnamed, .. } = &mut open;
+                Outcome::Packet(cake.delivered(raw, snapshots, steps, unnamed, &mut self.packets)?)
+            }
+        };
         self.push(open, Operation::Dequeue, outcome, (raw.qlen, raw.backlog));
         Ok(())
     }
@@ -303,6 +358,14 @@ fn long(bytes: &[u8; 48], at: usize) -> u64 {
     bytes[at..at + 8].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-fn expect_equal(what: &'static str, found: u64, expected: u64) -> Result<(), ImportErrorKind> {
-    if found == expected { Ok(()) } else { Err(ImportErrorKind::Contradiction { what, found, expected }) }
+/// The bytes that were hashed of dissected keys: everything behind the 8 bytes of control, up to the addresses that
+/// there are (spec/common.md §8.2).
+fn hashed_keys(keys: &[u8; 96]) -> Vec<u8> {
+    let length = match u16::from_le_bytes([keys[2], keys[3]]) {
+        2 => 48,
+        3 => 72,
+        0 => 40,
+        _ => 44,
+    };
+    keys[8..8 + length].to_vec()
 }
