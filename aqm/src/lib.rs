@@ -32,6 +32,7 @@ extern crate alloc;
 extern crate std;
 
 mod arith;
+mod child;
 mod classify;
 mod config;
 #[cfg(test)]
@@ -51,8 +52,11 @@ mod timer;
 mod version;
 
 pub mod codel;
+pub mod fifo;
 pub mod fq_codel;
+pub mod fq_pie;
 pub mod pie;
+pub mod red;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
 pub use context::{Clock, Context, DropSink, FixedClock, Ignore, Random, SplitMix64};
