@@ -24,7 +24,7 @@ pub use error::{Fault, Position, TraceError, TraceErrorKind};
 pub(crate) use event::ds_field;
 pub use event::{
     Arrival, ByteChange, Call, Delivered, Event, GsoInfo, Hook, HookKind, NamedValue, Operation, Outcome, PacketRef,
-    State, Statistics, Step, VlanTag,
+    SegmentInfo, State, Statistics, Step, VlanTag,
 };
 pub use header::{CcSubject, Device, Hashes, Header, Kernel, Origin, QdiscSubject, Subject};
 pub use reader::Reader;
