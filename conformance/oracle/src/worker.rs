@@ -1,0 +1,6 @@
+//! Worker processes.
+
+/// A worker process failed.
+#[derive(Debug, thiserror::Error)]
+#[error("worker")]
+pub struct WorkerError {}
