@@ -25,14 +25,14 @@ pub struct FqCodel<P, S: Storage = Heap> {
     pub(super) counters: Counters,
     pub(super) memory_usage: u32,
     shared: Shared,
-    law: Law,
+    pub(super) law: Law,
     pub(super) limits: Limits,
     drop_overlimit: u32,
     drop_overmemory: u32,
     new_flow_count: u32,
     linux: Linux,
     handle: u32,
-    parked: Option<P>,
+    pub(super) parked: Option<P>,
     can_bypass: bool,
 }
 
