@@ -228,3 +228,87 @@ impl Cobalt {
         judgement
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec/cake.md §16.1: the three entries of 6.1's table that differ.
+    #[test]
+    fn roots_of_6_1() {
+        for (count, (&old, &new)) in ROOTS_6_1.iter().zip(&ROOTS).enumerate() {
+            let expected = match count {
+                2 => 3_035_289_760,
+                3 => 2_479_700_455,
+                6 => 1_753_413_055,
+                _ => new,
+            };
+            assert_eq!(old, expected, "count {count}");
+        }
+    }
+
+    /// spec/cake.md §23.4: beyond the table the value depends on the way.
+    #[test]
+    fn roots_beyond_the_table() {
+        let law = Law::of(Linux::V7_2);
+        let mut cobalt = Cobalt::default();
+        let mut at = |count| {
+            cobalt.count = count;
+            cobalt.update_root(&law);
+            cobalt.inverse_sqrt
+        };
+        let up: [u32; 1001] = core::array::from_fn(|count| at(count as u32));
+        for (count, root) in [
+            (16, 1_071_990_595),
+            (17, 1_040_347_021),
+            (18, 1_011_159_980),
+            (19, 984_308_765),
+            (20, 959_482_442),
+            (24, 876_134_612),
+            (28, 811_283_381),
+            (32, 758_971_400),
+            (64, 536_821_668),
+            (100, 429_480_604),
+            (1000, 135_818_750),
+        ] {
+            assert_eq!(up[count], root, "count {count}, up");
+        }
+        let mut cobalt = Cobalt { inverse_sqrt: up[32], ..Cobalt::default() };
+        for count in (15..32).rev() {
+            cobalt.count = count;
+            cobalt.update_root(&law);
+            let expected = match count {
+                31 => 771_100_196,
+                30 => 783_826_196,
+                24 => 876_142_304,
+                20 => 959_496_827,
+                17 => 1_040_356_054,
+                16 => 1_072_200_871,
+                15 => 1_108_955_788,
+                _ => continue,
+            };
+            assert_eq!(cobalt.inverse_sqrt, expected, "count {count}, down");
+        }
+    }
+
+    /// spec/cake.md §23.4 and §16.2: steps of the control law, for which the interval has 32 bits.
+    #[test]
+    fn control_law() {
+        let parameters = |interval_ns| CobaltParameters { interval_ns, ..CobaltParameters::default() };
+        for (linux, count2, count3) in [
+            (Linux::V6_1, 70_670_846, 57_735_025),
+            (Linux::V6_12, 70_710_678, 57_735_026),
+            (Linux::V7_2, 70_710_678, 57_735_026),
+        ] {
+            let steps = [99_999_999, 99_999_999, count2, count3, 49_999_999, 44_721_359, 40_824_829];
+            for (count, step) in steps.into_iter().enumerate() {
+                let mut cobalt = Cobalt { count: count as u32, ..Cobalt::default() };
+                cobalt.update_root(&Law::of(linux));
+                assert_eq!(cobalt.control_law(1_000, &parameters(100_000_000)), 1_000 + step, "{linux}, {count}");
+            }
+        }
+        let cobalt = Cobalt { inverse_sqrt: u32::MAX, ..Cobalt::default() };
+        assert_eq!(cobalt.control_law(0, &parameters(1_000_000_000_000)), 3_567_587_327);
+        assert_eq!(cobalt.control_law(0, &parameters(9_084_000_000)), 494_065_407);
+    }
+}

@@ -23,10 +23,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    const fn name<S: Storage>(self) -> u16 {
-        self.queue * S::TINS as u16 + self.tin
-    }
-
     #[inline]
     const fn of_name<S: Storage>(name: u16) -> Self {
         Self { tin: name % S::TINS as u16, queue: name / S::TINS as u16 }
@@ -66,6 +62,11 @@ impl<S: Storage> DropHeap<S> {
     /// The names in heap order, for those who compare states.
     pub(super) fn order(&self) -> impl Iterator<Item = Place> {
         self.names.as_ref().iter().map(|&name| Place::of_name::<S>(name))
+    }
+
+    /// Bytes the heap takes outside the qdisc.
+    pub(super) fn memory_bytes(&self) -> usize {
+        if S::AllQueues::<u16>::GROWS { size_of_val(self.names.as_ref()) } else { 0 }
     }
 
     /// Is the heap kept up to date at the moment?

@@ -152,7 +152,8 @@ mod tests {
         let mode = FlowMode::DUAL_SRCHOST;
         let mut hosts = [HostSlot::default(); 1024];
         let mut place = |hash: u32| {
-            let mut queue = Queue { state: QueueState::Bulk, ..Queue::EMPTY };
+            let mut queue = Queue::EMPTY;
+            queue.state = QueueState::Bulk;
             assign::<Heap>(&mut hosts, &mut queue, hashes(hash, 99), mode);
             queue.source_slot
         };

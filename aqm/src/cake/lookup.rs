@@ -51,10 +51,16 @@ mod tests {
     use crate::Heap;
     use crate::cake::tin::Lookups;
 
+    fn tin() -> Tin<Heap> {
+        let mut tin = Tin::vacant();
+        assert!(tin.make_queues());
+        tin
+    }
+
     /// spec/cake.md §23.8.
     #[test]
     fn worked_example() {
-        let mut tin = Tin::<Heap>::new().unwrap();
+        let mut tin = tin();
         let mut look_up = |hash| {
             let queue = tin.look_up(hash, HostHashes::default(), FlowMode::FLOWS);
             tin.queues.as_mut_slice()[usize::from(queue)].state = QueueState::Sparse;
@@ -70,7 +76,7 @@ mod tests {
     /// §22.19: a tag hit on an idle queue is a hit only if it is indirect, and never a miss.
     #[test]
     fn tags_survive_idleness() {
-        let mut tin = Tin::<Heap>::new().unwrap();
+        let mut tin = tin();
         tin.tags[5] = 5;
         tin.tags[6] = 1029;
         assert_eq!(tin.look_up(5, HostHashes::default(), FlowMode::FLOWS), 5);

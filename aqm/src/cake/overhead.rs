@@ -2,7 +2,7 @@
 
 use super::config::{Framing, Parameters};
 use crate::arith::ewma;
-use crate::{Linux, Packet};
+use crate::{GsoDetails, Linux, Packet};
 
 /// What packet lengths were seen, before and after overhead compensation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,14 @@ impl LengthRecords {
         if if linux >= Linux::V7_2 { gso.segments <= 1 } else { gso.segment_bytes == 0 } {
             return self.adjust(wire_len, offset, parameters);
         }
-        let header = packet.gso_header_bytes(linux >= Linux::V7_2);
-        self.whole_gso(packet.buffer_bytes(), gso.segment_bytes.into(), gso.segments, header, offset, parameters)
+        let (len, segment_bytes) = (packet.buffer_bytes(), u32::from(gso.segment_bytes));
+        let GsoDetails { header_bytes, untrusted, .. } = packet.gso_details(linux);
+        let segments = if untrusted && linux < Linux::V7_2 {
+            len.wrapping_sub(header_bytes).div_ceil(segment_bytes) as u16
+        } else {
+            gso.segments
+        };
+        self.whole_gso(len, segment_bytes, segments, header_bytes, offset, parameters)
     }
 
     /// A GSO packet that is not split is charged segment by segment.
@@ -96,6 +102,7 @@ impl LengthRecords {
 mod tests {
     use super::*;
     use crate::cake::Config;
+    use std::vec::Vec;
 
     fn parameters(raw: bool, overhead: i32, mpu: u32, framing: Framing) -> Parameters {
         let mut parameters = Parameters::default();

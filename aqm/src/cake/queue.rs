@@ -19,13 +19,6 @@ pub enum QueueState {
     Decaying,
 }
 
-impl QueueState {
-    #[inline]
-    pub(super) const fn is_sparse(self) -> bool {
-        matches!(self, Self::Sparse | Self::SparseWait)
-    }
-}
-
 /// One queue. What is looked at without the rest (tag, byte backlog, place in the drop heap) stands in rows of its own.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {

@@ -71,11 +71,13 @@ impl<T, const ROWS: usize, const COLUMNS: usize> AsMut<[T]> for Rows<T, ROWS, CO
 }
 
 impl<T, const ROWS: usize, const COLUMNS: usize> Slots<T> for Rows<T, ROWS, COLUMNS> {
-    fn filled(len: usize, mut make: impl FnMut() -> T) -> Result<Self, CapacityError> {
+    const GROWS: bool = false;
+
+    fn filled(len: usize, make: impl FnMut() -> T) -> Result<Self, CapacityError> {
         if len > ROWS * COLUMNS {
             return Err(CapacityError { wanted: len, capacity: ROWS * COLUMNS });
         }
-        Ok(Self(core::array::from_fn(|_| core::array::from_fn(|_| make()))))
+        Ok(Self::vacant(make))
     }
 
     fn reserved(len: usize, make: impl FnMut() -> T) -> Result<Self, CapacityError> {
@@ -84,5 +86,9 @@ impl<T, const ROWS: usize, const COLUMNS: usize> Slots<T> for Rows<T, ROWS, COLU
 
     fn grow(&mut self, _: T) -> bool {
         false
+    }
+
+    fn vacant(mut make: impl FnMut() -> T) -> Self {
+        Self(core::array::from_fn(|_| core::array::from_fn(|_| make())))
     }
 }

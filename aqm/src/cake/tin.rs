@@ -1,14 +1,14 @@
 //! One tin: queues, hosts, lists, and its share of the rate.
 
-use super::cobalt::CobaltParameters;
-use super::config::Parameters;
-use super::hosts::HostSlot;
-use super::queue::{List, Queue};
+use super::cobalt::{Cobalt, CobaltParameters, Law};
+use super::config::{FlowMode, Parameters};
+use super::hosts::{self, HostSlot};
+use super::queue::{List, Queue, QueueState};
 use super::rate::{TimePerByte, flow_quantum};
 use super::shaper::TinClock;
 use super::storage::Storage;
+use crate::Slots;
 use crate::arith::ewma;
-use crate::{CapacityError, Slots};
 
 /// A tin's state. Names and initial values: spec/cake.md §5.
 pub(super) struct Tin<S: Storage> {
@@ -86,16 +86,17 @@ impl Delays {
 }
 
 impl<S: Storage> Tin<S> {
-    pub(super) fn new() -> Result<Self, CapacityError> {
+    /// A tin without queues, which allocates nothing.
+    pub(super) fn vacant() -> Self {
         const { assert!(S::QUEUES > 0 && S::QUEUES <= 1024 && S::QUEUES % 8 == 0, "queues: 8, 16 … 1024") };
         const { assert!(S::HOSTS > 0 && S::HOSTS <= 1024 && S::HOSTS % 8 == 0, "hosts: 8, 16 … 1024") };
         const { assert!(S::TINS > 0 && S::TINS <= 8, "tins: 1 to 8") };
-        Ok(Self {
-            queues: Slots::filled(S::QUEUES, || Queue::EMPTY)?,
-            tags: Slots::filled(S::QUEUES, || 0)?,
-            backlogs: Slots::filled(S::QUEUES, || 0)?,
-            heap_places: Slots::filled(S::QUEUES, || 0)?,
-            hosts: Slots::filled(0, HostSlot::default)?,
+        Self {
+            queues: Slots::vacant(|| Queue::EMPTY),
+            tags: Slots::vacant(|| 0),
+            backlogs: Slots::vacant(|| 0),
+            heap_places: Slots::vacant(|| 0),
+            hosts: Slots::vacant(HostSlot::default),
             new: List::EMPTY,
             old: List::EMPTY,
             decaying: List::EMPTY,
@@ -113,12 +114,69 @@ impl<S: Storage> Tin<S> {
             counts: TinCounts::default(),
             delays: Delays::default(),
             lookups: Lookups::default(),
-        })
+        }
+    }
+
+    /// Makes the queues, if they are not there yet. False if the storage has no room for them.
+    pub(super) fn make_queues(&mut self) -> bool {
+        self.queues.grow_to(S::QUEUES, || Queue::EMPTY)
+            && self.tags.grow_to(S::QUEUES, || 0)
+            && self.backlogs.grow_to(S::QUEUES, || 0)
+            && self.heap_places.grow_to(S::QUEUES, || 0)
     }
 
     /// Makes the host table, if it is not there yet. False if the storage has no room for it.
     pub(super) fn make_hosts(&mut self) -> bool {
-        (self.hosts.as_ref().len()..S::HOSTS).all(|_| self.hosts.grow(HostSlot::default()))
+        self.hosts.grow_to(S::HOSTS, HostSlot::default)
+    }
+
+    /// A queue turned out empty: it leaves its list, or joins the decaying ones until its controller has calmed down
+    /// (§15.7 step 1).
+    pub(super) fn retire(&mut self, at: u16, now_ns: i64, law: &Law, mode: FlowMode) {
+        let queues = self.queues.as_mut();
+        let queue = &mut queues[usize::from(at)];
+        if queue.cobalt.on_empty(now_ns, &self.cobalt, law) {
+            self.unresponsive = self.unresponsive.wrapping_sub(1);
+        }
+        let Cobalt { p_drop, count, next_signal_ns, .. } = queue.cobalt;
+        let decays = p_drop != 0 || count != 0 || now_ns < next_signal_ns;
+        let next = if decays { QueueState::Decaying } else { QueueState::Idle };
+        let list = match core::mem::replace(&mut queue.state, next) {
+            state @ (QueueState::Sparse | QueueState::SparseWait) => {
+                self.sparse = self.sparse.wrapping_sub(1);
+                if state == QueueState::Sparse { &mut self.new } else { &mut self.old }
+            }
+            QueueState::Bulk => {
+                self.bulk = self.bulk.wrapping_sub(1);
+                hosts::sub_bulk(self.hosts.as_mut(), queue, mode);
+                &mut self.old
+            }
+            // Idle queues are on no list and never get here.
+            QueueState::Decaying | QueueState::Idle => {
+                self.decays = self.decays.wrapping_sub(1);
+                &mut self.decaying
+            }
+        };
+        list.remove(queues, at);
+        if decays {
+            self.decays = self.decays.wrapping_add(1);
+            self.decaying.push_back(queues, at);
+        }
+    }
+
+    /// Bytes the tin takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        if S::Flows::<u32>::GROWS {
+            size_of::<Self>()
+                + size_of_val(self.queues.as_ref())
+                + size_of_val(self.tags.as_ref())
+                + size_of_val(self.backlogs.as_ref())
+                + size_of_val(self.heap_places.as_ref())
+                + size_of_val(self.hosts.as_ref())
+        } else {
+            // All of it is inside the qdisc.
+            0
+        }
     }
 
     /// Has the tin queues that wait to be served?
@@ -157,7 +215,7 @@ mod tests {
     use crate::Heap;
 
     fn derived(rate: u64, rtt_us: u32, target_us: u32) -> (u64, u64, u64) {
-        let mut tin = Tin::<Heap>::new().unwrap();
+        let mut tin = Tin::<Heap>::vacant();
         tin.set_rate((rate, 1));
         tin.set_cobalt(&Parameters { rtt_us, target_us, ..Parameters::default() }, 1514);
         (tin.cobalt.mtu_time_ns, tin.cobalt.target_ns, tin.cobalt.interval_ns)

@@ -129,11 +129,7 @@ mod tests {
             (
                 Diffserv::Diffserv4,
                 0,
-                &[
-                    (1, &[1, 8]),
-                    (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]),
-                    (3, &[32, 40, 44, 46, 48, 56]),
-                ],
+                &[(1, &[1, 8]), (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]), (3, &[32, 40, 44, 46, 48, 56])],
             ),
             (
                 Diffserv::Diffserv8,
@@ -185,7 +181,10 @@ mod tests {
     #[test]
     fn display_order_puts_bulk_first() {
         let diffserv4 = Layout::of(Diffserv::Diffserv4);
-        assert_eq!([0, 1, 2, 3, 4, 5].map(|n| diffserv4.at_display(n)), [None, Some(1), Some(0), Some(2), Some(3), None]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|n| diffserv4.at_display(n)),
+            [None, Some(1), Some(0), Some(2), Some(3), None]
+        );
         assert!(diffserv4.in_display_order().eq([1, 0, 2, 3]));
     }
 }
