@@ -51,6 +51,7 @@ pub mod time;
 mod timer;
 mod version;
 
+pub mod cake;
 pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
@@ -65,7 +66,7 @@ pub use context::{Dropped, Scripted};
 #[cfg(feature = "std")]
 pub use context::{SystemClock, SystemContext};
 pub use environment::{Classified, DropReason, Environment, NatTuple, TreeCorrection};
-pub use packet::{Descriptor, Gso, Packet};
+pub use packet::{Descriptor, Gso, GsoDetails, Packet};
 #[cfg(feature = "alloc")]
 pub use qdisc::DynQdisc;
 pub use qdisc::{Event, EventKind, Qdisc, Verdict};
