@@ -51,6 +51,7 @@ mod timer;
 mod version;
 
 pub mod codel;
+pub mod dualpi2;
 pub mod fq_codel;
 pub mod fq_pie;
 pub mod pie;
