@@ -32,6 +32,7 @@ extern crate alloc;
 extern crate std;
 
 mod arith;
+mod child;
 mod classify;
 mod config;
 #[cfg(test)]
@@ -52,9 +53,11 @@ mod version;
 
 pub mod codel;
 pub mod dualpi2;
+pub mod fifo;
 pub mod fq_codel;
 pub mod fq_pie;
 pub mod pie;
+pub mod red;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
 pub use context::{Clock, Context, DropSink, FixedClock, Ignore, Random, SplitMix64};
