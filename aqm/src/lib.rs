@@ -53,6 +53,7 @@ mod version;
 
 pub mod cake;
 pub mod codel;
+pub mod dualpi2;
 pub mod fifo;
 pub mod fq_codel;
 pub mod fq_pie;
