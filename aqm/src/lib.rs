@@ -56,6 +56,7 @@ pub mod fifo;
 pub mod fq_codel;
 pub mod pie;
 pub mod red;
+pub mod sfq;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
 pub use context::{Clock, Context, DropSink, FixedClock, Ignore, Random, SplitMix64};

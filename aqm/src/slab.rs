@@ -30,6 +30,12 @@ impl Fifo {
     pub(crate) const fn head(&self) -> Option<u32> {
         if self.head == NIL { None } else { Some(self.head) }
     }
+
+    /// The last slot, if there is one.
+    #[inline]
+    pub(crate) const fn tail(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.tail) }
+    }
 }
 
 /// The slab: slots, and the free ones chained.
@@ -122,6 +128,20 @@ impl<P, M: Copy + Default, S: Storage> Slab<P, M, S> {
             return None;
         }
         fifo.head = self.slots.as_ref()[at as usize].next;
+        Some(at)
+    }
+
+    /// Takes the last slot off the list, where `before` is the one before it; it stays occupied.
+    #[inline]
+    pub(crate) fn pop_back(&mut self, fifo: &mut Fifo, before: Option<u32>) -> Option<u32> {
+        let at = fifo.tail()?;
+        match before {
+            Some(before) => {
+                self.slots.as_mut()[before as usize].next = NIL;
+                fifo.tail = before;
+            }
+            None => *fifo = Fifo::EMPTY,
+        }
         Some(at)
     }
 
