@@ -54,6 +54,7 @@ mod version;
 pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
+pub mod fq_pie;
 pub mod pie;
 pub mod red;
 pub mod sfq;

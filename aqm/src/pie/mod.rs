@@ -9,3 +9,5 @@ mod tests;
 pub use config::{Config, Parameters};
 pub use controller::{Controller, MAX_PROBABILITY, UNSET};
 pub use qdisc::{Pie, Stats};
+
+pub(crate) use config::Law;
