@@ -1,5 +1,5 @@
 //! A minimal TCP sender and path for the tests: segments with tags, RACK, PRR, timers; one packet per segment.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 use std::collections::VecDeque;
 
