@@ -62,6 +62,13 @@ pub trait Packet: Sized {
     fn try_mark_ce(&mut self) -> bool {
         false
     }
+
+    /// Segment `index` of a GSO packet as a packet of its own, whose qdisc length is that of its bytes. `None` if
+    /// there is no such segment; for segment 0, if the packet cannot be split.
+    fn segment(&self, index: usize) -> Option<Self> {
+        let _ = index;
+        None
+    }
 }
 
 /// Segmentation of a packet.
@@ -132,6 +139,22 @@ impl Descriptor {
         self
     }
 
+    /// Sets the packet priority.
+    pub const fn with_priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Makes it a GSO packet of that many segments, each of which has [`Descriptor::HEADER_BYTES`] of headers and
+    /// all but the last `segment_bytes` of payload. The qdisc length is that of all segments together.
+    pub const fn with_gso(mut self, segments: u16, segment_bytes: u16) -> Self {
+        self.gso = Gso { segments, segment_bytes };
+        self
+    }
+
+    /// Headers of each segment of a GSO packet: Ethernet, IPv4 and TCP with timestamps.
+    pub const HEADER_BYTES: u32 = 66;
+
     /// Sets the memory charge.
     pub const fn with_truesize(mut self, truesize_bytes: u32) -> Self {
         self.truesize_bytes = truesize_bytes;
@@ -143,6 +166,11 @@ impl Packet for Descriptor {
     #[inline]
     fn len_bytes(&self) -> u32 {
         self.len_bytes
+    }
+    #[inline]
+    fn buffer_bytes(&self) -> u32 {
+        let repeated = u32::from(self.gso.segments.max(1) - 1).saturating_mul(Self::HEADER_BYTES);
+        self.len_bytes.saturating_sub(repeated)
     }
     #[inline]
     fn truesize_bytes(&self) -> u32 {
@@ -177,5 +205,16 @@ impl Packet for Descriptor {
             }
             _ => false,
         }
+    }
+    fn segment(&self, index: usize) -> Option<Self> {
+        let others = usize::from(self.gso.segments.max(1) - 1);
+        let full = u32::from(self.gso.segment_bytes) + Self::HEADER_BYTES;
+        let len_bytes = match index {
+            _ if others == 0 || index > others => return None,
+            _ if index < others => full,
+            _ => self.len_bytes.saturating_sub(full.saturating_mul(others as u32)),
+        };
+        let truesize_bytes = len_bytes.saturating_add(768);
+        Some(Self { len_bytes, truesize_bytes, gso: Gso::NONE, ..*self })
     }
 }

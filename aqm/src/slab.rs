@@ -24,6 +24,12 @@ pub(crate) struct Fifo {
 
 impl Fifo {
     pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL };
+
+    /// The first slot, if there is one.
+    #[inline]
+    pub(crate) const fn head(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.head) }
+    }
 }
 
 /// The slab: slots, and the free ones chained.
