@@ -237,6 +237,9 @@ mod scripted {
             self.clock_reads += 1;
             self.now_ns
         }
+        fn coarse_now_ns(&mut self) -> u64 {
+            self.now_ns
+        }
         fn random_u32(&mut self) -> u32 {
             self.draw() as u32
         }
