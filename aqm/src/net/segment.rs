@@ -76,6 +76,10 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    pub(super) fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp
+    }
+
     pub(super) fn of(packet: &Headers<'_>) -> Result<Self, SegmentError> {
         let (bytes, network) = (packet.bytes, packet.network_offset);
         let ethertype = ethertype_after_vlans(bytes, packet.ethertype).unwrap_or(packet.ethertype);
