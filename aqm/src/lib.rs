@@ -59,6 +59,7 @@ pub mod fq_codel;
 pub mod fq_pie;
 pub mod pie;
 pub mod red;
+pub mod sfq;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
 pub use context::{Clock, Context, DropSink, FixedClock, Ignore, Random, SplitMix64};

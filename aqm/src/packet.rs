@@ -1,5 +1,5 @@
 use crate::Linux;
-use crate::net::{FlowKeys, Headers, HostHashes, SipKey, dissect, ecn};
+use crate::net::{FlowKeys, Headers, HostHashes, SipKey, dissect, ecn, siphash::siphash};
 
 /// What a qdisc needs of a packet. Only the length is required; every other method has the default of a plain,
 /// unsegmented packet without headers.
@@ -52,6 +52,16 @@ pub trait Packet: Sized {
 
     /// The 32-bit flow hash (spec/common.md §8).
     fn flow_hash(&mut self, secret: SipKey) -> u32;
+
+    /// The flow hash under a qdisc's own key (sfq): always computed afresh, from the headers where there are any
+    /// (spec/common.md §8), else from [`flow_hash`](Self::flow_hash) as the flow's name.
+    fn keyed_hash(&mut self, key: SipKey) -> u32 {
+        if let Some(headers) = self.headers() {
+            return crate::net::flow_hash(&headers, &key);
+        }
+        let name = self.flow_hash(key);
+        (siphash(&key, &name.to_le_bytes()) as u32).max(1)
+    }
 
     /// The DS field: IPv4 TOS or IPv6 traffic class, 8 bits; `None` for other packets or truncated headers.
     fn ds_field(&self) -> Option<u8> {

@@ -41,6 +41,12 @@ impl Fifo {
     pub(crate) const fn last(&self) -> u32 {
         self.tail
     }
+
+    /// The last slot, if there is one.
+    #[inline]
+    pub(crate) const fn tail(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.tail) }
+    }
 }
 
 /// The slab: slots, and the free ones chained.
@@ -162,6 +168,20 @@ impl<P, M: Copy + Default, S: Storage> Slab<P, M, S> {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         !S::Packets::<Slot<P, M>>::GROWS && self.free == NIL && self.used_ever as usize >= self.slots.as_ref().len()
+    }
+
+    /// Takes the last slot off the list, where `before` is the one before it; it stays occupied.
+    #[inline]
+    pub(crate) fn pop_back(&mut self, fifo: &mut Fifo, before: Option<u32>) -> Option<u32> {
+        let at = fifo.tail()?;
+        match before {
+            Some(before) => {
+                self.slots.as_mut()[before as usize].next = NIL;
+                fifo.tail = before;
+            }
+            None => *fifo = Fifo::EMPTY,
+        }
+        Some(at)
     }
 
     /// Packets on the list; walks it.

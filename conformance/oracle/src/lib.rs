@@ -1,4 +1,4 @@
-//! The kernel oracle.
+#![doc = include_str!("../README.md")]
 
 mod catalog;
 mod env;

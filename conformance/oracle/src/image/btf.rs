@@ -367,7 +367,9 @@ impl Btf {
                         ARRAY if t.count == 0 || n < t.count => {}
                         ARRAY => return Err(bad(&format!("index {n} of {}", t.count))),
                         _ => {
-                            return Err(bad("index on something that is neither array nor pointer"));
+                            return Err(bad(
+                                "index on something that is neither array nor pointer",
+                            ));
                         }
                     }
                     id = t.arg;
