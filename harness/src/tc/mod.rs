@@ -10,6 +10,7 @@
 //! # Ok::<(), tc::ParseError>(())
 //! ```
 
+mod cake;
 mod codel;
 mod fq_codel;
 mod print;
@@ -21,7 +22,7 @@ mod words;
 
 pub use print::{Attachment, Field, Printer, Shown, ShownClass};
 pub use registry::{BuildError, KINDS, Subject, build};
-pub use units::{Bytes, Micros, sizes, times};
+pub use units::{Bytes, Micros, Rate, rates, sizes, times};
 pub use words::{ParseError, Problem, Word, Words};
 
 /// A configuration that tc's text can give.

@@ -1,4 +1,4 @@
-use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, codel, fq_codel};
+use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, cake, codel, fq_codel};
 
 use super::words::nearest;
 use super::{Attachment, Options, ParseError, Printer, Problem, Shown, ShownClass, Words, parse_words};
@@ -71,6 +71,7 @@ macro_rules! registry {
 }
 
 registry! {
+    cake::Config => cake::Cake::new,
     codel::Config => codel::Codel::new,
     fq_codel::Config => fq_codel::FqCodel::new,
 }
