@@ -1,8 +1,8 @@
 use debloat_aqm::net::gso::{GsoKind, GsoPacket};
-use debloat_aqm::net::{self, Headers, SipKey, VlanTag, ecn};
+use debloat_aqm::net::{self, AddressKind, FlowKeys, Headers, HostHashes, SipKey, VlanTag, ecn};
 use debloat_aqm::{Gso, GsoDetails, Linux, Packet};
 
-use crate::trace::{Arrival, ByteChange, Delivered, Hashes, PacketRef, SegmentInfo};
+use crate::trace::{Arrival, ByteChange, Delivered, Hashes, PacketRef, SegmentInfo, Step};
 
 /// A packet of a trace, as the ports see it.
 #[derive(Clone, Debug)]
@@ -13,12 +13,33 @@ pub struct TracePacket {
     hashes: Hashes,
     /// Which segment of the packet this is, from 1; 0 for the whole.
     segment: u16,
+    /// What the call hashed, and the result.
+    hashed: Vec<(Vec<u8>, u32)>,
 }
 
 impl TracePacket {
     /// The packet of an arrival.
     pub fn new(arrival: &Arrival, hashes: Hashes) -> Self {
-        Self { bytes: arrival.bytes.clone(), arrival: Box::new(arrival.clone()), hashes, segment: 0 }
+        Self { bytes: arrival.bytes.clone(), arrival: Box::new(arrival.clone()), hashes, segment: 0, hashed: Vec::new() }
+    }
+
+    /// Knows the hashes which the call made: a secret that is not known can only be asked for those.
+    #[must_use]
+    pub fn with_recorded_hashes(mut self, steps: &[Step]) -> Self {
+        self.hashed = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::FlowHash { value, keys } => Some((keys.clone(), *value)),
+                _ => None,
+            })
+            .collect();
+        self
+    }
+
+    /// The recorded hash of these keys, byte for byte; 0 if the call hashed nothing like them.
+    fn recorded_hash(&self, keys: &FlowKeys) -> u32 {
+        let (bytes, len) = keys.key_bytes();
+        self.hashed.iter().find(|(hashed, _)| *hashed == bytes[..len]).map_or(0, |(_, value)| *value)
     }
 
     /// Its name in the trace.
@@ -104,7 +125,26 @@ impl Packet for TracePacket {
         Some(self.headers_now())
     }
     fn flow_hash(&mut self, _: SipKey) -> u32 {
-        self.arrival.hash
+        match self.arrival.hash {
+            0 => self.recorded_hash(&net::dissect(&self.headers_now())),
+            hash => hash,
+        }
+    }
+    fn flow_keys(&self) -> Option<FlowKeys> {
+        match self.hashes {
+            Hashes::Secret(_) => Some(net::dissect(&self.headers_now())),
+            Hashes::Recorded => None,
+        }
+    }
+    fn host_hashes(&self) -> HostHashes {
+        let keys = net::dissect(&self.headers_now());
+        match keys.address_kind() {
+            AddressKind::Ipv4 | AddressKind::Ipv6 => HostHashes {
+                source: self.recorded_hash(&keys.source_host()),
+                destination: self.recorded_hash(&keys.destination_host()),
+            },
+            AddressKind::Tipc | AddressKind::None => HostHashes::default(),
+        }
     }
     fn ds_field(&self) -> Option<u8> {
         ecn::ds_field(&self.bytes, self.arrival.network_offset.into(), self.arrival.protocol)
