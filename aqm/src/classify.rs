@@ -10,8 +10,8 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    const STOLEN: Self = Self { verdict: Verdict::Stolen, reason: DropReason::Stolen };
-    const DROPPED: Self = Self { verdict: Verdict::Bypassed, reason: DropReason::Classify };
+    pub(crate) const STOLEN: Self = Self { verdict: Verdict::Stolen, reason: DropReason::Stolen };
+    pub(crate) const DROPPED: Self = Self { verdict: Verdict::Bypassed, reason: DropReason::Classify };
 }
 
 /// The bucket of a packet, in `0..buckets`: by priority, else by hash, or with filters by their class alone.

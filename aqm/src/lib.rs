@@ -52,7 +52,9 @@ pub mod time;
 mod timer;
 mod version;
 
+pub mod cake;
 pub mod codel;
+pub mod dualpi2;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
@@ -68,7 +70,7 @@ pub use context::{Dropped, Scripted};
 #[cfg(feature = "std")]
 pub use context::{SystemClock, SystemContext};
 pub use environment::{Classified, DropReason, Environment, NatTuple, TreeCorrection};
-pub use packet::{Descriptor, Gso, Packet, Socket, SocketState};
+pub use packet::{Descriptor, Gso, GsoDetails, Packet, Socket, SocketState};
 #[cfg(feature = "alloc")]
 pub use qdisc::DynQdisc;
 pub use qdisc::{Event, EventKind, Qdisc, Verdict};
