@@ -145,7 +145,7 @@ impl<'a> QdiscReplay<'a> {
         let outcome = match &call.operation {
             Operation::Enqueue(arrival) => {
                 self.report.packets += 1;
-                let packet = TracePacket::new(arrival, self.about.hashes);
+                let packet = TracePacket::new(arrival, self.about.hashes).with_recorded_hashes(&call.steps);
                 if let Some(hash) = packet.recomputed_hash().filter(|_| arrival.hash != 0) {
                     self.report.hashes += 1;
                     comparison.expect("flow hash", arrival.hash, hash);

@@ -1,5 +1,6 @@
 use debloat_aqm::{
-    ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, codel, dualpi2, fq_codel, fq_pie, pie,
+    ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, cake, codel, dualpi2, fq_codel, fq_pie,
+    pie,
 };
 
 use super::words::nearest;
@@ -73,6 +74,7 @@ macro_rules! registry {
 }
 
 registry! {
+    cake::Config => cake::Cake::new,
     codel::Config => codel::Codel::new,
     fq_codel::Config => fq_codel::FqCodel::new,
     pie::Config => pie::Pie::new,

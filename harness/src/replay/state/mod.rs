@@ -1,5 +1,6 @@
 //! The ports' private state under the names which the trace schemas use.
 
+mod cake;
 mod codel;
 mod dualpi2;
 mod fq_codel;
