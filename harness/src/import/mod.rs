@@ -4,6 +4,7 @@
 //! making. What is a record of a call here becomes one event: the importer finds each call's own clock reads among
 //! those of interrupts, gives packets numbers instead of addresses, and names the values of raw states.
 
+mod cc;
 mod error;
 mod layout;
 mod meta;
@@ -16,6 +17,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+pub use cc::{congestion_control, shorten};
 pub use error::{ImportError, ImportErrorKind};
 pub use meta::Meta;
 pub use qdisc::qdisc;

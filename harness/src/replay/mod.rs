@@ -4,6 +4,7 @@
 //! the packet that came out and its bytes, the verdict, the drops and their order, the tree corrections, the queue
 //! length and backlog, the number of clock reads and draws, and the recorded private state after the call.
 
+mod cc;
 mod environment;
 mod packet;
 mod qdisc;
@@ -12,6 +13,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use cc::CcReplay;
 pub use packet::TracePacket;
 pub use qdisc::QdiscReplay;
 pub use report::{Difference, Divergence, ReplayError, Report};
@@ -42,6 +44,13 @@ where
             }
             Ok(replay.finish())
         }
-        Subject::CongestionControl(cc) => Err(ReplayError::UnknownSubject { name: cc.name.clone() }),
+        Subject::CongestionControl(_) => {
+            let mut replay = CcReplay::new(header)?;
+            for event in events {
+                replay.event(&event?)?;
+                progress(1);
+            }
+            Ok(replay.finish())
+        }
     }
 }
