@@ -4,8 +4,10 @@
 //! making. What is a record of a call here becomes one event: the importer finds each call's own clock reads among
 //! those of interrupts, gives packets numbers instead of addresses, and names the values of raw states.
 
+mod cake;
 mod cc;
 mod error;
+mod fifos;
 mod layout;
 mod meta;
 mod packets;
@@ -22,6 +24,10 @@ pub use error::{ImportError, ImportErrorKind};
 pub use meta::Meta;
 pub use qdisc::qdisc;
 pub use symbols::Symbols;
+
+fn expect_equal(what: &'static str, found: u64, expected: u64) -> Result<(), ImportErrorKind> {
+    if found == expected { Ok(()) } else { Err(ImportErrorKind::Contradiction { what, found, expected }) }
+}
 
 /// Opens a raw recording that is compressed with zstd.
 ///

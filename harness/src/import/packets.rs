@@ -44,6 +44,7 @@ impl Packets {
                 segments: raw.gso_segments,
                 kind: raw.gso_kind,
             }),
+            segments: Vec::new(),
             charged_to_socket,
             departure_ns: 0,
             vlan: None,
@@ -63,6 +64,21 @@ impl Packets {
     /// Is a packet with a buffer at this address queued?
     pub(super) fn is_queued(&self, address: u64) -> bool {
         self.queued.contains_key(&address)
+    }
+
+    /// The packet with a buffer at this address, if one is queued.
+    pub(super) fn find(&self, address: u64) -> Option<PacketRef> {
+        Some(PacketRef::whole(self.queued.get(&address)?.id))
+    }
+
+    /// The buffer is gone, its packet was split into segments.
+    pub(super) fn forget(&mut self, address: u64) {
+        self.queued.remove(&address);
+    }
+
+    /// Packet `id` was dropped, as its queue shows.
+    pub(super) fn drop_packet(&mut self, id: u64) {
+        self.queued.retain(|_, queued| queued.id != id);
     }
 
     /// The buffer was dropped.

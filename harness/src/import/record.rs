@@ -33,7 +33,7 @@ pub(super) enum Body {
     Watchdog { expires_ns: u64, slack_ns: u64 },
     CakeHash { flow: u32, mode: u64, overrides: u64 },
     Snapshot { what: u32, bytes: Vec<u8> },
-    Timer { backlog_bytes: u64, jiffies: u64 },
+    Timer { jiffies: u64 },
     Early { dropped: bool, backlog_bytes: u32, packet_bytes: u32 },
     Hook(Box<RawHook>),
     HookReturn(Box<RawHook>),
@@ -208,8 +208,8 @@ fn parse(kind: u16, bytes: &[u8]) -> Result<Body, ImportErrorKind> {
             Body::Snapshot { what, bytes: bytes.to_vec() }
         }
         15 => {
-            let (backlog_bytes, _) = (f.u64(), f.u64());
-            Body::Timer { backlog_bytes, jiffies: f.u64() }
+            let (_backlog, _controller) = (f.u64(), f.u64());
+            Body::Timer { jiffies: f.u64() }
         }
         17 => Body::Hook(Box::new(hook(f))),
         18 => Body::HookReturn(Box::new(hook(f))),

@@ -10,8 +10,6 @@ mod packet;
 mod qdisc;
 mod report;
 mod state;
-#[cfg(test)]
-mod tests;
 
 pub use cc::CcReplay;
 pub use packet::TracePacket;
@@ -25,22 +23,17 @@ use crate::trace::{Event, Header, Subject};
 ///
 /// # Errors
 ///
-/// A trace that cannot be read, or that names a qdisc, an option or a state field which the ports do not know. A
+/// Those of the events, and a trace that names a qdisc, an option or a state field which the ports do not know. A
 /// divergence is not an error: it is in the report.
-pub fn replay<E>(
+pub fn replay(
     header: &Header,
-    events: impl IntoIterator<Item = Result<Event, E>>,
-    mut progress: impl FnMut(u64),
-) -> Result<Report, ReplayError>
-where
-    ReplayError: From<E>,
-{
+    events: impl IntoIterator<Item = Result<Event, ReplayError>>,
+) -> Result<Report, ReplayError> {
     match &header.subject {
         Subject::Qdisc(_) => {
             let mut replay = QdiscReplay::new(header)?;
             for event in events {
                 replay.event(&event?)?;
-                progress(1);
             }
             Ok(replay.finish())
         }

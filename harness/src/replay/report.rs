@@ -143,9 +143,3 @@ pub enum ReplayError {
         subject: String,
     },
 }
-
-impl From<std::convert::Infallible> for ReplayError {
-    fn from(never: std::convert::Infallible) -> Self {
-        match never {}
-    }
-}

@@ -4,11 +4,12 @@ use super::cause::REASONS;
 use super::columns::{Column as C, ColumnReader, narrow};
 use super::encode::HOOKS;
 use super::state::{
-    CodingState, MAX_BYTES, MAX_CHANGES, MAX_SNAPSHOTS, MAX_STEPS, MAX_VALUES, arrival_flags, check_draw, drop_flags,
+    CodingState, MAX_BYTES, MAX_CHANGES, MAX_SEGMENTS, MAX_SNAPSHOTS, MAX_STEPS, MAX_VALUES, arrival_flags, check_draw,
+    drop_flags,
 };
 use super::{
     Arrival, ByteChange, Call, Delivered, DropCause, Event, Fault, GsoInfo, Hook, Moment, NamedValue, Operation,
-    Outcome, PacketRef, Snapshot, State, Statistics, Step, VlanTag,
+    Outcome, PacketRef, SegmentInfo, Snapshot, State, Statistics, Step, VlanTag,
 };
 
 /// Counts in the file are bounded, but a hostile one is believed only up to here before the things arrive.
@@ -86,6 +87,7 @@ impl Decoder<'_> {
                     kind: input.narrow(C::GsoKind, "a GSO type")?,
                 }),
             },
+            segments: if flags & flag::SPLIT == 0 { Vec::new() } else { segments(input)? },
             charged_to_socket: flags & flag::CHARGED != 0,
             departure_ns: match flags & flag::DEPARTURE {
                 0 => 0,
@@ -274,6 +276,21 @@ impl Decoder<'_> {
     fn text(&mut self) -> Result<String, Fault> {
         String::from_utf8(self.bytes(C::TextLength, C::Text)?).map_err(|_| Fault::Text)
     }
+}
+
+fn segments(input: &mut ColumnReader) -> Result<Vec<SegmentInfo>, Fault> {
+    let count = input.count(C::SegmentCount, "segments", MAX_SEGMENTS)?;
+    if count == 0 {
+        return Err(Fault::Value { what: "a count of segments", value: 0 });
+    }
+    let mut segments = Vec::with_capacity(count.min(TRUSTED_COUNT));
+    for _ in 0..count {
+        segments.push(SegmentInfo {
+            len_bytes: input.narrow(C::SegmentLength, "a segment's length")?,
+            truesize_bytes: input.narrow(C::SegmentTruesize, "a segment's truesize")?,
+        });
+    }
+    Ok(segments)
 }
 
 fn read_u32(input: &mut ColumnReader, column: C) -> Result<u32, Fault> {

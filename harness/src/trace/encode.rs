@@ -81,7 +81,8 @@ impl Encoder<'_> {
             | bit(arrival.transport_offset.is_some(), flag::TRANSPORT)
             | bit(arrival.gso.is_some(), flag::GSO)
             | bit(arrival.departure_ns != 0, flag::DEPARTURE)
-            | bit(arrival.vlan.is_some(), flag::VLAN);
+            | bit(arrival.vlan.is_some(), flag::VLAN)
+            | bit(!arrival.segments.is_empty(), flag::SPLIT);
         out.byte(C::ArrivalFlags, flags);
         out.number(C::Length, arrival.len_bytes.into());
         out.difference(C::BufferBytes, arrival.buffer_bytes.into(), arrival.len_bytes.into());
@@ -99,6 +100,13 @@ impl Encoder<'_> {
             out.number(C::GsoSize, gso.segment_bytes.into());
             out.number(C::GsoSegments, gso.segments.into());
             out.number(C::GsoKind, gso.kind.into());
+        }
+        if !arrival.segments.is_empty() {
+            out.number(C::SegmentCount, arrival.segments.len() as u64);
+            for segment in &arrival.segments {
+                out.number(C::SegmentLength, segment.len_bytes.into());
+                out.number(C::SegmentTruesize, segment.truesize_bytes.into());
+            }
         }
         if arrival.departure_ns != 0 {
             out.difference(C::Departure, arrival.departure_ns, time_ns);

@@ -84,6 +84,9 @@ pub struct Arrival {
     pub transport_offset: Option<u16>,
     /// Segmentation; `None` if the packet is not a GSO packet.
     pub gso: Option<GsoInfo>,
+    /// The segments that the call split the packet into; empty if it did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<SegmentInfo>,
     /// Still charged to a local socket's send buffer.
     pub charged_to_socket: bool,
     /// Earliest departure time, ns; 0 for none.
@@ -104,6 +107,15 @@ pub struct GsoInfo {
     pub segments: u16,
     /// Linux's type bits.
     pub kind: u32,
+}
+
+/// One segment of a packet that a qdisc has split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentInfo {
+    /// Bytes with link header: both buffer and qdisc length.
+    pub len_bytes: u32,
+    /// Memory charge.
+    pub truesize_bytes: u32,
 }
 
 /// A VLAN tag that travels beside the packet.

@@ -6,6 +6,7 @@
 mod cause;
 mod columns;
 mod decode;
+mod display;
 mod encode;
 mod error;
 mod event;
@@ -24,7 +25,7 @@ pub use error::{Fault, Position, TraceError, TraceErrorKind};
 pub(crate) use event::ds_field;
 pub use event::{
     Arrival, ByteChange, Call, Delivered, Event, GsoInfo, Hook, HookKind, NamedValue, Operation, Outcome, PacketRef,
-    State, Statistics, Step, VlanTag,
+    SegmentInfo, State, Statistics, Step, VlanTag,
 };
 pub use header::{CcSubject, Device, Hashes, Header, Kernel, Origin, QdiscSubject, Subject};
 pub use reader::Reader;

@@ -11,6 +11,8 @@ pub(super) const MAX_STEPS: usize = 1 << 20;
 pub(super) const MAX_SNAPSHOTS: usize = 4096;
 /// Bytes of one packet, key or text.
 pub(super) const MAX_BYTES: usize = 1 << 20;
+/// Segments of one packet.
+pub(super) const MAX_SEGMENTS: usize = 1 << 16;
 /// Changed bytes of one packet.
 pub(super) const MAX_CHANGES: usize = 1 << 16;
 /// Arguments of a hook, and values of a report.
@@ -144,6 +146,7 @@ impl CodingState {
             return Err(Fault::PacketNumber { expected: self.next_packet, found: arrival.id });
         }
         check_bytes(&arrival.bytes)?;
+        check_count("segments", arrival.segments.len() as u64, MAX_SEGMENTS)?;
         self.next_packet += 1;
         Ok(())
     }
@@ -220,7 +223,8 @@ pub(super) mod arrival_flags {
     pub(in super::super) const GSO: u8 = 8;
     pub(in super::super) const DEPARTURE: u8 = 16;
     pub(in super::super) const VLAN: u8 = 32;
-    pub(in super::super) const ALL: u8 = 63;
+    pub(in super::super) const SPLIT: u8 = 64;
+    pub(in super::super) const ALL: u8 = 127;
 }
 
 /// The bits of a drop's flag byte.
