@@ -183,7 +183,10 @@ fn frames_in_another_place_are_refused() {
     let block = &one[empty..one.len() - 33];
     let trailer = &one[one.len() - 33..];
     // Twice the same block, no block, bytes behind the trailer.
-    assert!(matches!(kind(&[&one[..empty], block, block, trailer].concat()), TraceErrorKind::Checksum { part: "block" }));
+    assert!(matches!(
+        kind(&[&one[..empty], block, block, trailer].concat()),
+        TraceErrorKind::Checksum { part: "block" }
+    ));
     assert!(matches!(kind(&[&one[..empty], trailer].concat()), TraceErrorKind::Checksum { part: "trailer" }));
     assert!(matches!(kind(&[&one[..], &[0]].concat()), TraceErrorKind::TrailingBytes));
     // A block of another trace.
@@ -191,7 +194,10 @@ fn frames_in_another_place_are_refused() {
     other.header.tool = "other".into();
     let other = written(&other);
     let other_start = other.len() - block.len() - 33;
-    assert!(matches!(kind(&[&other[..other_start], block, trailer].concat()), TraceErrorKind::Checksum { part: "block" }));
+    assert!(matches!(
+        kind(&[&other[..other_start], block, trailer].concat()),
+        TraceErrorKind::Checksum { part: "block" }
+    ));
 }
 
 #[test]
