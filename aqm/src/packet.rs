@@ -1,4 +1,5 @@
-use crate::net::{Headers, SipKey};
+use crate::Linux;
+use crate::net::{FlowKeys, Headers, HostHashes, SipKey, dissect, ecn, siphash::siphash};
 
 /// What a qdisc needs of a packet. Only the length is required; every other method has the default of a plain,
 /// unsegmented packet without headers.
@@ -44,6 +45,11 @@ pub trait Packet: Sized {
         0
     }
 
+    /// The local socket that sent the packet, if it is known (fq).
+    fn socket(&self) -> Option<Socket> {
+        None
+    }
+
     /// The linear header bytes, for packets that have them.
     fn headers(&self) -> Option<Headers<'_>> {
         None
@@ -51,6 +57,16 @@ pub trait Packet: Sized {
 
     /// The 32-bit flow hash (spec/common.md §8).
     fn flow_hash(&mut self, secret: SipKey) -> u32;
+
+    /// The flow hash under a qdisc's own key (sfq): always computed afresh, from the headers where there are any
+    /// (spec/common.md §8), else from [`flow_hash`](Self::flow_hash) as the flow's name.
+    fn keyed_hash(&mut self, key: SipKey) -> u32 {
+        if let Some(headers) = self.headers() {
+            return crate::net::flow_hash(&headers, &key);
+        }
+        let name = self.flow_hash(key);
+        (siphash(&key, &name.to_le_bytes()) as u32).max(1)
+    }
 
     /// The DS field: IPv4 TOS or IPv6 traffic class, 8 bits; `None` for other packets or truncated headers.
     fn ds_field(&self) -> Option<u8> {
@@ -63,12 +79,103 @@ pub trait Packet: Sized {
         false
     }
 
+    /// Where the network header starts, bytes from the frame's start; 14 on untagged Ethernet.
+    fn network_offset(&self) -> u32 {
+        self.headers().map_or(14, |headers| headers.network_offset as u32)
+    }
+
+    /// The DSCP as cake reads it: 56 for ARP, 0 for other packets that are not IP (spec/cake.md §8.3).
+    fn dscp(&self) -> u8 {
+        match self.headers() {
+            Some(Headers { bytes, network_offset, ethertype, .. }) => ecn::cake_dscp(bytes, network_offset, ethertype),
+            None => self.ds_field().map_or(0, |ds_field| ds_field >> 2),
+        }
+    }
+
+    /// Clears the DSCP, keeps ECN, and returns the [`dscp`](Self::dscp) from before; 0 if it could not be cleared, as
+    /// the default does.
+    fn wash(&mut self) -> u8 {
+        0
+    }
+
+    /// The flow hash that the packet came with, from its socket or the network card (spec/cake.md §9.2).
+    fn given_hash(&self) -> Option<u32> {
+        None
+    }
+
+    /// What identifies the packet's flow and hosts; `None` for a packet without headers, for which cake takes
+    /// [`flow_hash`](Self::flow_hash) and [`host_hashes`](Self::host_hashes).
+    fn flow_keys(&self) -> Option<FlowKeys> {
+        self.headers().map(|headers| dissect(&headers))
+    }
+
+    /// The hosts of a packet without headers; both 0 by default.
+    fn host_hashes(&self) -> HostHashes {
+        HostHashes::default()
+    }
+
+    /// What cake reckons with for a GSO packet that it keeps whole (spec/cake.md §7.2).
+    fn gso_details(&self, linux: Linux) -> GsoDetails {
+        let _ = linux;
+        GsoDetails::default()
+    }
+
     /// Segment `index` of a GSO packet as a packet of its own, whose qdisc length is that of its bytes. `None` if
     /// there is no such segment; for segment 0, if the packet cannot be split.
     fn segment(&self, index: usize) -> Option<Self> {
         let _ = index;
         None
     }
+}
+
+/// What a qdisc reads of the local socket that sent a packet (spec/fq.md §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// The caller's name for the socket, with bit 0 clear; unique as long as a qdisc may remember the socket. In Linux
+    /// it is the socket's address.
+    pub id: u64,
+    /// The connection's hash. A change tells that the socket serves another connection now.
+    pub hash: u32,
+    /// What kind of socket it is now.
+    pub state: SocketState,
+    /// Is it a TCP socket?
+    pub tcp: bool,
+    /// The rate at which the socket wants to be paced, bytes per second; `u64::MAX` is unlimited.
+    pub pacing_rate: u64,
+    /// The bound that the application put on it (`SO_MAX_PACING_RATE`), bytes per second; `u64::MAX` is none.
+    pub max_pacing_rate: u64,
+}
+
+impl Socket {
+    /// A connected TCP socket without pacing.
+    pub const fn tcp(id: u64, hash: u32) -> Self {
+        let state = SocketState::Connected;
+        Self { id, hash, state, tcp: true, pacing_rate: u64::MAX, max_pacing_rate: u64::MAX }
+    }
+}
+
+/// What kind of socket sent a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketState {
+    /// Connected, or closing: the socket is a flow of its own.
+    Connected,
+    /// Closed in TCP's sense, such as an unconnected UDP socket: the packet's hash names the flow.
+    Closed,
+    /// A listener or a request for a connection: as if there were no socket.
+    Listening,
+    /// In TIME-WAIT.
+    TimeWait,
+}
+
+/// More about a GSO packet than [`Gso`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GsoDetails {
+    /// Bytes from the frame's start to the payload: what each segment repeats.
+    pub header_bytes: u32,
+    /// Is the stated number of segments not to be believed?
+    pub untrusted: bool,
+    /// Is it TCP that is segmented?
+    pub tcp: bool,
 }
 
 /// Segmentation of a packet.
@@ -104,6 +211,10 @@ pub struct Descriptor {
     pub gso: Gso,
     /// Charged to a local socket.
     pub charged_to_socket: bool,
+    /// Firewall mark.
+    pub fwmark: u32,
+    /// Source and destination host, any numbers: what cake isolates by.
+    pub hosts: HostHashes,
 }
 
 impl Descriptor {
@@ -118,6 +229,8 @@ impl Descriptor {
             ds_field: Some(0),
             gso: Gso::NONE,
             charged_to_socket: false,
+            fwmark: 0,
+            hosts: HostHashes { source: 0, destination: 0 },
         }
     }
 
@@ -139,9 +252,21 @@ impl Descriptor {
         self
     }
 
+    /// Sets source and destination host.
+    pub const fn with_hosts(mut self, source: u32, destination: u32) -> Self {
+        self.hosts = HostHashes { source, destination };
+        self
+    }
+
     /// Sets the packet priority.
     pub const fn with_priority(mut self, priority: u32) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// Sets the firewall mark.
+    pub const fn with_fwmark(mut self, mark: u32) -> Self {
+        self.fwmark = mark;
         self
     }
 
@@ -181,6 +306,10 @@ impl Packet for Descriptor {
         self.gso
     }
     #[inline]
+    fn fwmark(&self) -> u32 {
+        self.fwmark
+    }
+    #[inline]
     fn is_charged_to_socket(&self) -> bool {
         self.charged_to_socket
     }
@@ -205,6 +334,22 @@ impl Packet for Descriptor {
             }
             _ => false,
         }
+    }
+    fn wash(&mut self) -> u8 {
+        let dscp = self.dscp();
+        self.ds_field = self.ds_field.map(|ds_field| ds_field & 3);
+        dscp
+    }
+    #[inline]
+    fn given_hash(&self) -> Option<u32> {
+        Some(self.flow_hash)
+    }
+    #[inline]
+    fn host_hashes(&self) -> HostHashes {
+        self.hosts
+    }
+    fn gso_details(&self, _: Linux) -> GsoDetails {
+        GsoDetails { header_bytes: Self::HEADER_BYTES, untrusted: false, tcp: true }
     }
     fn segment(&self, index: usize) -> Option<Self> {
         let others = usize::from(self.gso.segments.max(1) - 1);

@@ -86,6 +86,8 @@ pub struct EcnFlags {
     pub cwr_due: bool,
     /// Receiver: some ECN-capable data has arrived.
     pub ect_seen: bool,
+    /// The reduction being started answers an ECN echo, not a loss; only ABE looks.
+    pub cut: bool,
 }
 
 impl EcnFlags {

@@ -335,7 +335,7 @@ fn conservation() {
                 queue.change(&random(cx), cx).unwrap();
             }
         };
-        conservation::run(&mut queue, &mut cx, 400, change, |queue| {
+        conservation::run(&mut queue, &mut cx, 400, false, change, |queue| {
             let parked = queue.parked.as_ref();
             let waiting: u32 = queue.flows.iter().map(|flow| queue.slab.len(&flow.fifo)).sum();
             assert_eq!(queue.counters().qlen, waiting + u32::from(parked.is_some()));

@@ -41,6 +41,7 @@ pub struct FlowKeys {
     pub(super) ip_protocol: u8,
     pub(super) kind: AddressKind,
     pub(super) fragment: bool,
+    pub(super) random_tipc: bool,
     pub(super) vlan: Option<VlanKey>,
     pub(super) flow_label: u32,
     /// Wire order.
@@ -130,6 +131,21 @@ impl FlowKeys {
         (self.kind == AddressKind::Tipc).then(|| self.addresses[0].to_le_bytes())
     }
 
+    /// Whether Linux hashes this packet with a random key: so it does for TIPC's link probes, drawing 32 bits for each
+    /// dissection. Whoever wants that draws and calls [`FlowKeys::set_tipc`]; otherwise the key is the sending node,
+    /// as for other TIPC packets.
+    #[must_use]
+    pub const fn wants_random_tipc(&self) -> bool {
+        self.random_tipc
+    }
+
+    /// Overwrites the key of a TIPC packet; other address kinds are left alone.
+    pub const fn set_tipc(&mut self, key: [u8; 4]) {
+        if matches!(self.kind, AddressKind::Tipc) {
+            self.addresses[0] = u32::from_le_bytes(key);
+        }
+    }
+
     /// Overwrites the addresses of an IPv4 packet, as CAKE does from a connection-tracking entry
     /// (spec/cake.md Appendix B). Returns whether anything changed; other address kinds are left alone.
     pub const fn set_ipv4(&mut self, source: [u8; 4], destination: [u8; 4]) -> bool {
@@ -194,6 +210,30 @@ impl FlowKeys {
             }
             AddressKind::Tipc | AddressKind::None => HostHashes::default(),
         }
+    }
+
+    /// The record of which cake hashes the source host: its address alone, in the packet's network and VLAN
+    /// (spec/cake.md A.5).
+    #[must_use]
+    pub fn source_host(&self) -> Self {
+        self.one_host(4)
+    }
+
+    /// As [`FlowKeys::source_host`], of the destination.
+    #[must_use]
+    pub fn destination_host(&self) -> Self {
+        self.one_host(0)
+    }
+
+    /// Only hosts' fields, without the address of which the IPv6 form starts at this word.
+    fn one_host(&self, without: usize) -> Self {
+        let mut host = Self { ip_protocol: 0, flow_label: 0, gre_key: 0, ports: 0, ..*self };
+        match self.kind {
+            AddressKind::Ipv4 => host.addresses[without / 4] = 0,
+            AddressKind::Ipv6 => host.addresses[without..without + 4].fill(0),
+            AddressKind::Tipc | AddressKind::None => {}
+        }
+        host
     }
 
     /// The bytes that are hashed, after sorting (spec/common.md §8.2), and how many of them count.

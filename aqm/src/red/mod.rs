@@ -14,5 +14,4 @@ pub use config::{Config, Parameters};
 pub use options::{Fraction, Options};
 pub use qdisc::{Red, Stats};
 
-#[allow(unused_imports, reason = "sfq follows")]
 pub(crate) use self::core::{Decision, Law, Thresholds};

@@ -95,7 +95,7 @@ impl State {
         if !self.full {
             return 0;
         }
-        let max = (u64::from(self.bandwidth()) * XA_MAX_US >> BW_SCALE) as u32;
+        let max = ((u64::from(self.bandwidth()) * XA_MAX_US) >> BW_SCALE) as u32;
         u32::from(self.xa[0].max(self.xa[1])).min(max)
     }
 }

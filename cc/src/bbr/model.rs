@@ -75,7 +75,7 @@ impl Bbr {
         if s.full || !s.round_start || rs.is_app_limited {
             return;
         }
-        let threshold = (u64::from(s.full_bw) * u64::from(FULL_THRESH) >> 8) as u32;
+        let threshold = ((u64::from(s.full_bw) * u64::from(FULL_THRESH)) >> 8) as u32;
         if s.bw.get() >= threshold {
             s.full_bw = s.bw.get();
             s.full_n = 0;

@@ -418,7 +418,7 @@ fn bandwidth_resolution() {
     for want in [1_500_000_000u64, 12_500_000_000] {
         let packets = want / 1448 / 100;
         let bw = (packets << BW_SCALE) / 10_000;
-        let got = bw * u64::from(c.mss) * 1_000_000 >> BW_SCALE;
+        let got = (bw * u64::from(c.mss) * 1_000_000) >> BW_SCALE;
         assert!(got.abs_diff(want) * 1000 < want * 15, "{want} {got}");
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(command: &Command) -> Result<End, Bad> {
                 }
                 let event = event.map_err(|error| Bad(format!("{}: {error}", file.display())))?;
                 if number >= *from {
-                    let line = if *json { serde_json::to_string(&event)? } else { format!("{number} {event}") };
+                    let line = if *json { serde_json::to_string(&event)? } else { format!("{number} {event:?}") };
                     if writeln!(out, "{line}").is_err() {
                         // The reader of our output went away.
                         return Ok(End::Well);

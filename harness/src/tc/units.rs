@@ -15,6 +15,56 @@ pub struct Micros(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u32);
 
+/// What rates accept, for error texts.
+pub(super) const RATE: &str = "a rate such as 20mbit, 1.5gbit, 100kbps or a bare number of bits per second";
+
+/// A rate as tc reads it, in bytes per second: a bare number is bits per second, `bps` and its like are bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate(pub u64);
+
+impl FromStr for Rate {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Self, BadUnit> {
+        let bits = scaled(text, |unit| {
+            let (unit, bits) = match unit {
+                "" => return Some(1.0),
+                unit => unit.strip_suffix("bit").map(|unit| (unit, 1.0)).or(unit.strip_suffix("bps").map(|u| (u, 8.0)))?,
+            };
+            Some(bits * PREFIXES.iter().find(|(prefix, _)| *prefix == unit)?.1)
+        })?;
+        Ok(Self(bits / 8))
+    }
+}
+
+const PREFIXES: [(&str, f64); 9] = [
+    ("", 1.0),
+    ("k", 1e3),
+    ("m", 1e6),
+    ("g", 1e9),
+    ("t", 1e12),
+    ("ki", 1024.0),
+    ("mi", 1_048_576.0),
+    ("gi", 1_073_741_824.0),
+    ("ti", 1_099_511_627_776.0),
+];
+
+/// How tc prints rates.
+pub mod rates {
+    /// Bytes per second, as bits per second in the largest unit that loses nothing (or that is far below the number).
+    pub fn text(bytes_per_second: u64) -> String {
+        let mut value = bytes_per_second.wrapping_mul(8);
+        let mut units = ["", "K", "M", "G", "T"].into_iter();
+        let mut unit = units.next().unwrap_or_default();
+        while value >= 1000 && (value % 1000 == 0 || value >= 1_000_000) {
+            let Some(larger) = units.next() else { break };
+            value /= 1000;
+            unit = larger;
+        }
+        format!("{value}{unit}bit")
+    }
+}
+
 /// Text that is no time or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("neither a number nor a number with a unit")]
@@ -120,17 +170,23 @@ pub mod sizes {
     }
 }
 
-/// C's `%.3g`: three significant digits, no trailing zeros, an exponent from 1000 on.
+/// C's `%.3g`: three significant digits.
 pub(super) fn significant(value: f64) -> String {
-    let scientific = format!("{value:.2e}");
+    general(value, 3)
+}
+
+/// C's `%g` with that many significant digits: no trailing zeros, an exponent where it would be shorter.
+pub(super) fn general(value: f64, digits: usize) -> String {
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let trim = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    if (-4..3).contains(&exponent) {
-        trim(&format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0)))
+    let places = i32::try_from(digits).unwrap_or(i32::MAX) - 1 - exponent;
+    if exponent >= -4 && places >= 0 {
+        trim(&format!("{value:.*}", usize::try_from(places).unwrap_or(0)))
     } else {
         format!("{}e{}{:02}", trim(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.abs())
     }

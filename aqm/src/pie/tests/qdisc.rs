@@ -251,7 +251,7 @@ fn conservation() {
         };
         let mut queue = Pie::new(random(&mut cx)).unwrap();
         let change = |queue: &mut Pie<Descriptor>, cx: &mut Chance| queue.change(&random(cx), cx).unwrap();
-        conservation::run(&mut queue, &mut cx, 400, change, |queue| {
+        conservation::run(&mut queue, &mut cx, 400, false, change, |queue| {
             let parked = u32::from(queue.parked.is_some());
             assert_eq!(queue.counters().qlen, queue.slab.len(&queue.fifo) + parked);
             assert!(queue.controller.burst <= Controller::INITIAL.burst);
