@@ -28,6 +28,7 @@ fn header() -> Header {
             root: false,
             device: Device { mtu_bytes: 1500, link_header_bytes: 14, tx_queue_len: 1000 },
             hashes: Hashes::Secret([1, 2]),
+            created_ns: 77,
         }),
         origin: Origin::OracleMade,
         tool: "test".into(),
