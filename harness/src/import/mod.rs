@@ -14,6 +14,8 @@ mod packets;
 mod qdisc;
 mod record;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -29,6 +29,7 @@ fn header() -> Header {
             created_ns: 0,
             device: Device { mtu_bytes: 1500, link_header_bytes: 14, tx_queue_len: 1000 },
             hashes: Hashes::Secret([1, 2]),
+            created_ns: 77,
         }),
         origin: Origin::OracleMade,
         tool: "test".into(),
