@@ -130,6 +130,9 @@ fn wash() {
         (0x20, 0xfff0, 0x00, 0x0011),
         (0x22, 0x00ff, 0x02, 0x011f),
         (0xff, 0xff10, 0x03, 0x000d),
+        // Where ones' complement has two zeros, this writes the positive one.
+        (0x20, 0xffdf, 0x00, 0x0000),
+        (0x21, 0xffdf, 0x01, 0xffff),
     ];
     for (tos, before, new_tos, after) in rows {
         let mut frame = ipv4(tos, before);
