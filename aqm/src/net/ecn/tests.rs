@@ -132,7 +132,7 @@ fn wash() {
         (0xff, 0xff10, 0x03, 0x000d),
         // Where ones' complement has two zeros, this writes the positive one.
         (0x20, 0xffdf, 0x00, 0x0000),
-        (0x21, 0xffdf, 0x01, 0xffff),
+        (0x21, 0xffde, 0x01, 0xfffe),
     ];
     for (tos, before, new_tos, after) in rows {
         let mut frame = ipv4(tos, before);
