@@ -5,7 +5,7 @@ use crate::error::{Error, Fault, Result};
 use crate::gate;
 use crate::image::{Bugs, Image, LoadedModule, Section};
 use crate::memory::{Arena, Freed, Mapping, Memory};
-use crate::packet::{Layout, SplitDetour};
+use crate::packet::Layout;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -38,8 +38,21 @@ pub(crate) struct Notes {
 
 impl Notes {
     pub(crate) fn new() -> Self {
-        Self { count: Cell::new(0), list: Default::default(), stack: Default::default() }
+        Self {
+            count: Cell::new(0),
+            list: Default::default(),
+            stack: Default::default(),
+        }
     }
+}
+
+/// A replaced function: its first bytes are a jump to our callback. To run the original, they are put back
+/// for the length of the call (one thread runs kernel code, so nobody else sees it).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detour {
+    pub(crate) entry: u64,
+    pub(crate) original: [u8; 5],
+    pub(crate) jump: [u8; 5],
 }
 
 pub(crate) struct Runtime {
@@ -61,11 +74,19 @@ pub(crate) struct Runtime {
     pub(crate) notes: Notes,
     pub(crate) retired: RefCell<Vec<u64>>,
     pub(crate) generation: Cell<u32>,
-    pub(crate) split_detour: RefCell<Option<SplitDetour>>,
+    /// Replaced functions whose original can be run.
+    pub(crate) detours: RefCell<HashMap<String, Detour>>,
     /// Offset of `timer_list.function`.
     pub(crate) timer_function: u64,
-    /// Offset of `Qdisc.handle`.
+    /// Offsets of `Qdisc.handle`, `.parent`, `.dev_queue` and of `netdev_queue.qdisc`.
     pub(crate) qdisc_handle: u64,
+    pub(crate) qdisc_parent: u64,
+    pub(crate) qdisc_queue: u64,
+    pub(crate) queue_root: u64,
+    /// The thread that loaded it.
+    pub(crate) thread: libc::pthread_t,
+    /// Limit for one call, ms of processor time; 0 none.
+    pub(crate) call_timeout_ms: u64,
     pub(crate) depth: Cell<u32>,
     pub(crate) calls: Cell<u64>,
     pub(crate) poisoned: RefCell<Option<String>>,
@@ -75,7 +96,10 @@ pub(crate) struct Runtime {
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime").field("release", &self.release).field("env", &self.env).finish_non_exhaustive()
+        f.debug_struct("Runtime")
+            .field("release", &self.release)
+            .field("env", &self.env)
+            .finish_non_exhaustive()
     }
 }
 
@@ -115,11 +139,53 @@ impl Runtime {
         // SAFETY: `function` is an address from the kernel's own tables or symbols, the environment was
         // installed when the world was made, and the world's thread is the only one that gets here.
         let out = unsafe { gate::enter(function, &raw const words) };
+        if depth == 0 && !self.env.deferred.borrow().is_empty() {
+            self.run_deferred();
+        }
         self.depth.set(depth);
         if out.thrown != 0 || self.in_trouble() {
             return Err(self.explain(out.thrown != 0));
         }
         Ok(out.value)
+    }
+
+    /// True for a qdisc that hangs below another one of this world.
+    pub(crate) fn has_real_parent(&self, qdisc: u64) -> bool {
+        let mem = &self.mem;
+        if mem.read::<u32>(qdisc + self.qdisc_parent) == crate::qdisc::ROOT {
+            return false;
+        }
+        let queue: u64 = mem.read(qdisc + self.qdisc_queue);
+        let root: u64 = mem.read(queue + self.queue_root);
+        mem.read::<u32>(root + self.qdisc_handle) != crate::qdisc::STRANGER
+    }
+
+    /// Runs the original of a replaced function from inside its callback.
+    pub(crate) fn original(&self, name: &str, args: [u64; 3]) -> u64 {
+        let detour = self.detours.borrow().get(name).copied();
+        let Some(d) = detour else { return 0 };
+        self.mem.write_bytes(d.entry, &d.original);
+        // SAFETY: the entry is the kernel's function with its original code in place; all such functions
+        // take up to three integer arguments. We are inside a gate, so a trap in it leaves through that.
+        let value = unsafe {
+            let f: extern "C" fn(u64, u64, u64) -> u64 = std::mem::transmute(d.entry as usize);
+            f(args[0], args[1], args[2])
+        };
+        self.mem.write_bytes(d.entry, &d.jump);
+        value
+    }
+
+    /// Runs what was put off until no reader is left.
+    fn run_deferred(&self) {
+        let list = std::mem::take(&mut *self.env.deferred.borrow_mut());
+        for (head, function) in list {
+            let words = [head, 0, 0, 0, 0, 0];
+            // SAFETY: a callback that kernel code registered, run as it would be after a grace period.
+            let out = unsafe { gate::enter(function, &raw const words) };
+            if out.thrown != 0 {
+                return;
+            }
+        }
     }
 
     #[inline]
@@ -130,15 +196,24 @@ impl Runtime {
     #[cold]
     fn explain(&self, thrown: bool) -> Error {
         let n = self.notes.count.replace(0).min(NOTES);
-        let noted: Vec<Fault> =
-            self.notes.list[..n].iter().filter_map(|c| c.take()).map(|raw| self.name_fault(raw)).collect();
+        let noted: Vec<Fault> = self.notes.list[..n]
+            .iter()
+            .filter_map(|c| c.take())
+            .map(|raw| self.name_fault(raw))
+            .collect();
         let mut others = std::mem::take(&mut *self.env.trouble.borrow_mut());
         if let Some(address) = self.mem.take_wild() {
             others.push(Fault::WildPointer { address });
         }
         // What threw the call out is noted last and matters most.
-        let fault = if thrown { noted.into_iter().next_back() } else { noted.into_iter().next() };
-        let fault = fault.or_else(|| others.into_iter().next()).unwrap_or(Fault::WildPointer { address: 0 });
+        let fault = if thrown {
+            noted.into_iter().next_back()
+        } else {
+            noted.into_iter().next()
+        };
+        let fault = fault
+            .or_else(|| others.into_iter().next())
+            .unwrap_or(Fault::WildPointer { address: 0 });
         if thrown {
             *self.poisoned.borrow_mut() = Some(fault.to_string());
         }
@@ -174,14 +249,23 @@ impl Runtime {
     /// A `ud2` was hit: true when the code may go on behind it.
     pub(crate) fn note_ud2(&self, at: u64) -> bool {
         let (entry, warning) = self.bug_entry(at).unwrap_or((0, false));
-        self.note(if warning { RawFault::Warn { at, entry } } else { RawFault::Bug { at, entry } });
+        self.note(if warning {
+            RawFault::Warn { at, entry }
+        } else {
+            RawFault::Bug { at, entry }
+        });
         warning
     }
 
     fn bug_entry(&self, at: u64) -> Option<(u64, bool)> {
         let modules = self.modules.try_borrow().ok();
-        let tables = modules.iter().flat_map(|m| m.iter().filter_map(|m| m.bugs)).chain(self.image.bugs);
-        tables.into_iter().find_map(|table: Section| self.bugs.find(&self.mem, &table, at))
+        let tables = modules
+            .iter()
+            .flat_map(|m| m.iter().filter_map(|m| m.bugs))
+            .chain(self.image.bugs);
+        tables
+            .into_iter()
+            .find_map(|table: Section| self.bugs.find(&self.mem, &table, at))
     }
 
     /// Symbol+offset for an address, as far as known.
@@ -189,13 +273,21 @@ impl Runtime {
         self.image
             .named
             .describe(address)
-            .or_else(|| self.modules.try_borrow().ok()?.iter().find_map(|m| m.named.describe(address)))
+            .or_else(|| {
+                self.modules
+                    .try_borrow()
+                    .ok()?
+                    .iter()
+                    .find_map(|m| m.named.describe(address))
+            })
             .unwrap_or_else(|| format!("{address:#x}"))
     }
 
     fn place(&self, at: u64, entry: u64) -> String {
         let symbol = self.describe(at);
-        let place = (entry != 0).then(|| self.bugs.place(&self.mem, entry)).flatten();
+        let place = (entry != 0)
+            .then(|| self.bugs.place(&self.mem, entry))
+            .flatten();
         match place {
             Some(place) => format!("{symbol} ({place})"),
             None => symbol,
@@ -203,24 +295,48 @@ impl Runtime {
     }
 
     fn stack_text(&self) -> String {
-        let names = self.notes.stack.iter().map(Cell::get).take_while(|a| *a != 0).map(|a| self.describe(a));
+        let names = self
+            .notes
+            .stack
+            .iter()
+            .map(Cell::get)
+            .take_while(|a| *a != 0)
+            .map(|a| self.describe(a));
         // Only code has names here; data pointers into the world look like bare numbers or data symbols.
         let text: Vec<String> = names.filter(|n| n.contains('+')).take(6).collect();
-        if text.is_empty() { "an unknown caller".into() } else { text.join(" < ") }
+        if text.is_empty() {
+            "an unknown caller".into()
+        } else {
+            text.join(" < ")
+        }
     }
 
     fn name_fault(&self, raw: RawFault) -> Fault {
         match raw {
             RawFault::Warn { at, entry } => {
                 let message = self.env.printed.borrow().last().cloned();
-                Fault::Warn { at: self.place(at, entry), message }
+                Fault::Warn {
+                    at: self.place(at, entry),
+                    message,
+                }
             }
-            RawFault::Bug { at, entry } => Fault::Bug { at: self.place(at, entry) },
+            RawFault::Bug { at, entry } => Fault::Bug {
+                at: self.place(at, entry),
+            },
             RawFault::Unresolved { index } => Fault::Unresolved {
-                symbol: self.traps.borrow().get(index as usize).cloned().unwrap_or_default(),
+                symbol: self
+                    .traps
+                    .borrow()
+                    .get(index as usize)
+                    .cloned()
+                    .unwrap_or_default(),
                 caller: self.stack_text(),
             },
-            RawFault::Trap { signal, rip, address } => Fault::Trap {
+            RawFault::Trap {
+                signal,
+                rip,
+                address,
+            } => Fault::Trap {
                 signal: match signal {
                     libc::SIGSEGV => "SIGSEGV",
                     libc::SIGBUS => "SIGBUS",
@@ -232,13 +348,20 @@ impl Runtime {
                 address,
                 backtrace: self.stack_text(),
             },
-            RawFault::Canary { at } => Fault::StackCanary { at: self.describe(at) },
-            RawFault::Hang { at } => Fault::Hang { millis: 0, at: self.describe(at) },
+            RawFault::Canary { at } => Fault::StackCanary {
+                at: self.describe(at),
+            },
+            RawFault::Hang { at } => Fault::Hang {
+                millis: self.call_timeout_ms,
+                at: self.describe(at),
+            },
         }
     }
 
     pub(crate) fn arena_full(&self) -> Error {
-        Error::ArenaFull { size: self.arena_map.end() - self.arena_map.start() }
+        Error::ArenaFull {
+            size: self.arena_map.end() - self.arena_map.start(),
+        }
     }
 
     pub(crate) fn next_generation(&self) -> u32 {
@@ -255,7 +378,10 @@ impl Runtime {
             Freed::Twice => "already free",
             Freed::Unknown => "never allocated",
         };
-        self.env.trouble.borrow_mut().push(Fault::BadFree { address, what });
+        self.env
+            .trouble
+            .borrow_mut()
+            .push(Fault::BadFree { address, what });
     }
 
     /// A zeroed block of the kernel's heap.
@@ -274,11 +400,16 @@ impl Runtime {
 
     /// A symbol of the image, or the error that names it.
     pub(crate) fn symbol(&self, name: &str) -> Result<u64> {
-        self.image.symbol(name).ok_or_else(|| Error::NoSymbol(name.into()))
+        self.image
+            .symbol(name)
+            .ok_or_else(|| Error::NoSymbol(name.into()))
     }
 
     /// The function that socket-charged packets carry as their destructor.
     pub(crate) fn write_free(&self) -> u64 {
-        ["tcp_wfree", "sock_wfree"].iter().find_map(|n| self.image.symbol(n)).unwrap_or(0)
+        ["tcp_wfree", "sock_wfree"]
+            .iter()
+            .find_map(|n| self.image.symbol(n))
+            .unwrap_or(0)
     }
 }

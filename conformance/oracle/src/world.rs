@@ -29,6 +29,9 @@ pub struct WorldOptions {
     pub seed: u64,
     /// The clock at the start, ns.
     pub now_ns: u64,
+    /// A call that uses more processor time is given up as [`crate::Fault::Hang`]; ms, 0 for no limit. Uses
+    /// the process's virtual interval timer.
+    pub call_timeout_ms: u64,
     /// Leave out the kernel's own boot-time initialisation (flow dissectors, hash secret). Only for tests
     /// that show what happens without it.
     pub skip_boot: bool,
@@ -44,6 +47,7 @@ impl Default for WorldOptions {
             hash_secret: [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908],
             seed: 1,
             now_ns: 1_000_000_000,
+            call_timeout_ms: 10_000,
             skip_boot: false,
         }
     }
@@ -102,6 +106,9 @@ impl World {
             bugs: Bugs::new(&btf)?,
             timer_function: btf.offset("timer_list", "function")?,
             qdisc_handle: btf.offset("Qdisc", "handle")?,
+            qdisc_parent: btf.offset("Qdisc", "parent")?,
+            qdisc_queue: btf.offset("Qdisc", "dev_queue")?,
+            queue_root: btf.offset("netdev_queue", "qdisc")?,
             mem,
             arena,
             env: Environment::default(),
@@ -116,7 +123,10 @@ impl World {
             notes: Notes::new(),
             retired: RefCell::default(),
             generation: Cell::new(0),
-            split_detour: RefCell::default(),
+            detours: RefCell::default(),
+            // SAFETY: no preconditions.
+            thread: unsafe { libc::pthread_self() },
+            call_timeout_ms: options.call_timeout_ms,
             depth: Cell::new(0),
             calls: Cell::new(0),
             poisoned: RefCell::default(),
@@ -134,6 +144,7 @@ impl World {
         let rt = &*self.rt;
         runtime::set_current(rt);
         signal::install();
+        signal::watch(options.call_timeout_ms);
         env::install(rt)?;
         env::patch_image(rt)?;
         self.enter_thread()?;
@@ -243,6 +254,26 @@ impl World {
         }
         let at = self.symbol(function).ok_or_else(|| Error::NoSymbol(function.into()))?;
         self.rt.call(at, args)
+    }
+
+    /// The address that a module's import of this name is bound to: our replacement, an export, or a trap that
+    /// knows the name.
+    pub fn import(&self, name: &str) -> u64 {
+        env::resolve(&self.rt, name)
+    }
+
+    /// Calls code at an address in the world with up to six integer or address arguments.
+    ///
+    /// # Errors
+    /// Trouble inside, or an address outside the world. See [`World::call`].
+    pub fn call_address(&self, address: u64, args: &[u64]) -> Result<u64> {
+        if args.len() > 6 || !self.rt.mem.covers(address, 1) {
+            return Err(Error::Request(format!(
+                "no call of {address:#x} with {} arguments",
+                args.len()
+            )));
+        }
+        self.rt.call(address, args)
     }
 
     /// Reads an integer of 1, 2, 4 or 8 bytes at a symbol or address in the world (0 outside of it).
@@ -361,6 +392,7 @@ fn place_percpu(image: &Image, arena: &Arena, mem: &Memory) -> Result<u64> {
 
 impl Drop for World {
     fn drop(&mut self) {
+        signal::watch(0);
         runtime::clear_current();
         LOADED.store(false, Ordering::Release);
     }

@@ -3,6 +3,7 @@
 //! Each runs on the world's thread, inside a gate, with integer arguments as the kernel passes them. None
 //! may panic: a panic across the kernel's frames would abort the process.
 
+use super::install::TREE_REDUCE;
 use super::{DropPath, Event, Width, record};
 use crate::error::Fault;
 use crate::gate;
@@ -125,7 +126,11 @@ pub(super) extern "C" fn cache_create(_name: u64, size: u32) -> u64 {
 pub(super) extern "C" fn cache_alloc(cache: u64) -> u64 {
     let rt = rt();
     let known = rt.arena.is_live(&rt.mem, cache) && rt.mem.read::<u64>(cache) == CACHE_MAGIC;
-    allocate(if known { rt.mem.read(cache + 8) } else { CACHE_DEFAULT })
+    allocate(if known {
+        rt.mem.read(cache + 8)
+    } else {
+        CACHE_DEFAULT
+    })
 }
 
 pub(super) extern "C" fn cache_free(_cache: u64, at: u64) {
@@ -151,6 +156,11 @@ pub(super) extern "C" fn kfree_rcu(head: u64, pointer: u64) {
     kfree(if pointer != 0 { pointer } else { head });
 }
 
+/// (head, function): runs when the outermost call is over.
+pub(super) extern "C" fn call_rcu(head: u64, function: u64) {
+    rt().env.deferred.borrow_mut().push((head, function));
+}
+
 fn end_packet(skb: u64, reason: u32, path: DropPath) {
     let rt = rt();
     if skb == 0 {
@@ -167,7 +177,14 @@ fn end_packet(skb: u64, reason: u32, path: DropPath) {
         return;
     }
     let packet = rt.packet_ref(skb);
-    rt.env.log(record::ACTIONS, Event::Drop { packet, reason, path });
+    rt.env.log(
+        record::ACTIONS,
+        Event::Drop {
+            packet,
+            reason,
+            path,
+        },
+    );
     rt.retire_packet(skb);
 }
 
@@ -215,20 +232,39 @@ pub(super) extern "C" fn register_control(ops: u64) -> u64 {
     0
 }
 
-/// (qdisc, packets, bytes)
+/// (qdisc, packets, bytes): noted, and carried out where there is a real tree.
 pub(super) extern "C" fn tree_reduce(qdisc: u64, packets: i32, bytes: i32) {
     let rt = rt();
     let handle = rt.mem.read(qdisc + rt.qdisc_handle);
-    rt.env.log(record::ACTIONS, Event::TreeReduce { handle, packets, bytes });
+    rt.env.log(
+        record::ACTIONS,
+        Event::TreeReduce {
+            handle,
+            packets,
+            bytes,
+        },
+    );
+    if rt.has_real_parent(qdisc) {
+        let word = |v: i32| u64::from(v as u32);
+        rt.original(TREE_REDUCE, [qdisc, word(packets), word(bytes)]);
+    }
 }
 
 /// (watchdog, expires, slack)
 pub(super) extern "C" fn watchdog_schedule(watchdog: u64, expires_ns: u64, slack_ns: u64) {
-    rt().env.log(record::ACTIONS, Event::Watchdog { watchdog, expires_ns, slack_ns });
+    rt().env.log(
+        record::ACTIONS,
+        Event::Watchdog {
+            watchdog,
+            expires_ns,
+            slack_ns,
+        },
+    );
 }
 
 pub(super) extern "C" fn watchdog_cancel(watchdog: u64) {
-    rt().env.log(record::ACTIONS, Event::WatchdogCancel { watchdog });
+    rt().env
+        .log(record::ACTIONS, Event::WatchdogCancel { watchdog });
 }
 
 /// (timer, function, flags, …)
@@ -319,7 +355,10 @@ pub(super) extern "C" fn warn_slowpath(file: u64, line: u64, _taint: u64, format
     let rt = rt();
     let message = (format != 0).then(|| rt.mem.c_str(format).trim().to_owned());
     let at = format!("{}:{line}", rt.mem.c_str(file));
-    rt.env.trouble.borrow_mut().push(Fault::Warn { at, message });
+    rt.env
+        .trouble
+        .borrow_mut()
+        .push(Fault::Warn { at, message });
 }
 
 /// (bug entry, …): 7.x warns through a static call instead of a trap.

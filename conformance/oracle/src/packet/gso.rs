@@ -3,17 +3,8 @@
 
 use super::block::{ELIDED, HEADROOM};
 use super::{Gso, GsoType, Hash, PacketSpec, Vlan};
-use crate::env::{Event, record};
+use crate::env::{Event, GSO_SEGMENT, record};
 use crate::runtime::Runtime;
-
-/// The kernel's `__skb_gso_segment`, whose first bytes are a jump to our callback. To run the original, the
-/// bytes are put back for the length of the call (one thread runs kernel code, so nobody else sees it).
-#[derive(Debug)]
-pub(crate) struct SplitDetour {
-    pub(crate) entry: u64,
-    pub(crate) original: [u8; 5],
-    pub(crate) jump: [u8; 5],
-}
 
 /// Errors come back as pointers in the last page.
 const ERR_LIMIT: u64 = u64::MAX - 4095;
@@ -24,25 +15,9 @@ impl Runtime {
         let list = if self.packet_state(skb) == ELIDED {
             self.split_elided(skb)
         } else {
-            self.split_by_kernel(skb, features, tx_path)
+            self.original(GSO_SEGMENT, [skb, features, tx_path])
         };
         self.log_split(skb, list);
-        list
-    }
-
-    fn split_by_kernel(&self, skb: u64, features: u64, tx_path: u64) -> u64 {
-        let detour = self.split_detour.borrow();
-        let Some(d) = detour.as_ref() else {
-            return ERR_LIMIT;
-        };
-        self.mem.write_bytes(d.entry, &d.original);
-        // SAFETY: the entry is the kernel's function with its original code in place and these three
-        // parameters; we are inside a gate, so a trap in it leaves through that.
-        let list = unsafe {
-            let f: extern "C" fn(u64, u64, u64) -> u64 = std::mem::transmute(d.entry as usize);
-            f(skb, features, tx_path)
-        };
-        self.mem.write_bytes(d.entry, &d.jump);
         list
     }
 

@@ -5,7 +5,6 @@ mod gso;
 mod layout;
 mod spec;
 
-pub(crate) use gso::SplitDetour;
 pub(crate) use layout::Layout;
 pub use spec::{ETH_HEADER, Gso, GsoType, Hash, PacketSpec, Vlan};
 

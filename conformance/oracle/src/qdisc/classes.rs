@@ -40,7 +40,7 @@ extern "C" fn visit(_qdisc: u64, class: u64, _walker: u64) -> i32 {
 }
 
 impl KernelQdisc<'_> {
-    fn class_op(&self, name: &str) -> Result<u64> {
+    pub(super) fn class_op(&self, name: &str) -> Result<u64> {
         if self.ops.class_ops == 0 {
             return Err(self.missing("classes"));
         }

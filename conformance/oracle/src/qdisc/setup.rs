@@ -1,11 +1,12 @@
 //! The device around a queue discipline, and its creation.
 
-use super::{KernelQdisc, Ops, Refusal};
+use super::{KernelQdisc, Refusal};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::nla::Builder;
 use crate::runtime::Runtime;
 use crate::world::World;
+use std::rc::Rc;
 
 /// `TC_H_ROOT`.
 pub const ROOT: u32 = 0xffff_ffff;
@@ -13,6 +14,9 @@ pub const ROOT: u32 = 0xffff_ffff;
 const TCA_OPTIONS: u16 = 2;
 /// Marks nested attributes.
 const NESTED: u16 = 0x8000;
+
+/// Handle of the root that children without a real parent see.
+pub(crate) const STRANGER: u32 = 0xffff_0000;
 
 /// The device and place that a queue discipline is created for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,9 +114,14 @@ impl Device {
     /// Makes `root` the qdisc that the device's queue runs.
     fn set_root(&self, rt: &Runtime, root: u64) -> Result<()> {
         let btf = &*rt.image.btf;
-        rt.mem.write(self.queue + btf.offset("netdev_queue", "qdisc")?, root);
-        rt.mem.write(self.queue + btf.offset("netdev_queue", "qdisc_sleeping")?, root);
-        rt.mem.write(self.dev + btf.offset("net_device", "qdisc")?, root);
+        rt.mem
+            .write(self.queue + btf.offset("netdev_queue", "qdisc")?, root);
+        rt.mem.write(
+            self.queue + btf.offset("netdev_queue", "qdisc_sleeping")?,
+            root,
+        );
+        rt.mem
+            .write(self.dev + btf.offset("net_device", "qdisc")?, root);
         Ok(())
     }
 
@@ -121,8 +130,10 @@ impl Device {
         let root = rt.heap(rt.image.btf.size_of("Qdisc")?)?;
         self.blocks.push(root);
         let btf = &*rt.image.btf;
-        rt.mem.write(root + btf.offset("Qdisc", "dev_queue")?, self.queue);
-        rt.mem.write(root + btf.offset("Qdisc", "handle")?, 0xffff_0000u32);
+        rt.mem
+            .write(root + btf.offset("Qdisc", "dev_queue")?, self.queue);
+        rt.mem
+            .write(root + btf.offset("Qdisc", "handle")?, 0xffff_0000u32);
         rt.mem.write(root + btf.offset("Qdisc", "parent")?, ROOT);
         self.set_root(rt, root)
     }
@@ -146,7 +157,11 @@ impl ExtAck {
     pub(super) fn new(rt: &Runtime) -> Result<Self> {
         let len = rt.image.btf.size_of("netlink_ext_ack")?;
         let message = rt.image.btf.offset("netlink_ext_ack", "_msg")?;
-        Ok(Self { at: rt.heap(len)?, len: len as u64, message })
+        Ok(Self {
+            at: rt.heap(len)?,
+            len: len as u64,
+            message,
+        })
     }
 
     pub(super) fn fresh(&self, mem: &Memory) -> u64 {
@@ -186,14 +201,25 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Refused`] when the kernel says no, with its error text; [`Error::Fault`] for trouble inside.
-    pub fn create_qdisc(&self, kind: &str, setup: QdiscSetup, options: Option<&[u8]>) -> Result<KernelQdisc<'_>> {
+    pub fn create_qdisc(
+        &self,
+        kind: &str,
+        setup: QdiscSetup,
+        options: Option<&[u8]>,
+    ) -> Result<KernelQdisc<'_>> {
         let ops = self.qdisc_ops(kind)?;
         let rt = &*self.rt;
         let mut device = Device::new(rt, &setup)?;
         let extack = ExtAck::new(rt)?;
-        let made = self.allocate_and_init(ops, &mut device, &extack, &setup, options);
+        if setup.parent != ROOT {
+            device.set_stranger(rt)?;
+        }
+        let made =
+            self.allocate_and_init(ops, &device, &extack, (setup.handle, setup.parent), options);
         match made {
-            Ok(address) => KernelQdisc::new(self, kind, address, Ops::new(rt, ops)?, device, extack),
+            Ok(address) => {
+                KernelQdisc::new(self, kind, address, ops, Rc::new(device), extack, true)
+            }
             Err(e) => {
                 device.free(rt);
                 extack.free(rt);
@@ -202,28 +228,29 @@ impl World {
         }
     }
 
-    fn allocate_and_init(
+    /// `place` is (handle, parent).
+    pub(super) fn allocate_and_init(
         &self,
         ops: u64,
-        device: &mut Device,
+        device: &Device,
         extack: &ExtAck,
-        setup: &QdiscSetup,
+        place: (u32, u32),
         bytes: Option<&[u8]>,
     ) -> Result<u64> {
         const ERR_LIMIT: u64 = u64::MAX - 4095;
         let rt = &*self.rt;
         let btf = &*rt.image.btf;
-        if setup.parent != ROOT {
-            device.set_stranger(rt)?;
-        }
+        let (handle, parent) = place;
         let alloc = rt.symbol("qdisc_alloc")?;
         let address = rt.call(alloc, &[device.queue, ops, extack.fresh(&rt.mem)])?;
         if address >= ERR_LIMIT {
             extack.judge(rt, address)?;
         }
-        rt.mem.write(address + btf.offset("Qdisc", "handle")?, setup.handle);
-        rt.mem.write(address + btf.offset("Qdisc", "parent")?, setup.parent);
-        if setup.parent == ROOT {
+        rt.mem
+            .write(address + btf.offset("Qdisc", "handle")?, handle);
+        rt.mem
+            .write(address + btf.offset("Qdisc", "parent")?, parent);
+        if parent == ROOT {
             device.set_root(rt, address)?;
         }
         let init: u64 = rt.mem.read(ops + btf.offset("Qdisc_ops", "init")?);
@@ -249,12 +276,21 @@ impl World {
     pub(crate) fn qdisc_ops(&self, kind: &str) -> Result<u64> {
         let rt = &*self.rt;
         let id = rt.image.btf.offset("Qdisc_ops", "id")?;
-        let registered = |rt: &Runtime| rt.qdiscs.borrow().iter().copied().find(|ops| rt.mem.c_str(ops + id) == kind);
+        let registered = |rt: &Runtime| {
+            rt.qdiscs
+                .borrow()
+                .iter()
+                .copied()
+                .find(|ops| rt.mem.c_str(ops + id) == kind)
+        };
         if let Some(ops) = registered(rt) {
             return Ok(ops);
         }
         // Built in: the table has a name of its own.
-        let in_image = rt.image.symbol(&format!("{kind}_qdisc_ops")).filter(|ops| rt.mem.c_str(ops + id) == kind);
+        let in_image = rt
+            .image
+            .symbol(&format!("{kind}_qdisc_ops"))
+            .filter(|ops| rt.mem.c_str(ops + id) == kind);
         if let Some(ops) = in_image {
             return Ok(ops);
         }
