@@ -1,0 +1,30 @@
+//! The scenarios that come with the recorder.
+
+/// A built-in scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct Builtin {
+    /// What to call it on the command line.
+    pub name: &'static str,
+    /// The file's text.
+    pub text: &'static str,
+}
+
+macro_rules! builtins {
+    ($($name:literal),* $(,)?) => {
+        const BUILTINS: &[Builtin] =
+            &[$(Builtin { name: $name, text: include_str!(concat!("../../scenarios/", $name, ".toml")) }),*];
+    };
+}
+
+builtins!["fq_codel"];
+
+/// Every built-in scenario, in the order of the list.
+pub fn builtins() -> impl Iterator<Item = Builtin> {
+    BUILTINS.iter().copied()
+}
+
+/// The built-in scenario of this name.
+#[must_use]
+pub fn builtin(name: &str) -> Option<Builtin> {
+    builtins().find(|b| b.name == name)
+}
