@@ -24,6 +24,12 @@ pub(crate) const fn scale(value: u32, n: u32) -> u32 {
     ((value as u64 * n as u64) >> 32) as u32
 }
 
+/// A moving average; both terms are shifted on their own, which loses their low bits (spec/cake.md §2).
+#[inline]
+pub(crate) const fn ewma(average: u64, sample: u64, shift: u32) -> u64 {
+    (average - (average >> shift)).wrapping_add(sample >> shift)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,7 @@
+#[cfg(feature = "alloc")]
+use crate::TreeCorrection;
 use crate::net::SipKey;
-use crate::{DropReason, Environment, TreeCorrection};
+use crate::{DropReason, Environment};
 
 /// A source of the monotonic time.
 pub trait Clock {
@@ -233,6 +235,9 @@ mod scripted {
     impl<P> Environment<P> for Scripted<P> {
         fn now_ns(&mut self) -> u64 {
             self.clock_reads += 1;
+            self.now_ns
+        }
+        fn coarse_now_ns(&mut self) -> u64 {
             self.now_ns
         }
         fn random_u32(&mut self) -> u32 {

@@ -14,6 +14,11 @@ pub trait Environment<P> {
     /// (seconds, better hours: spec/cake.md §3.2, spec/fq_codel.md §9.6).
     fn now_ns(&mut self) -> u64;
 
+    /// The same clock where Linux looks at its tick counter (`jiffies`) instead of the clock: to arm coarse timers.
+    fn coarse_now_ns(&mut self) -> u64 {
+        self.now_ns()
+    }
+
     /// One uniform 32-bit draw.
     fn random_u32(&mut self) -> u32;
 
@@ -59,6 +64,9 @@ pub trait Environment<P> {
 impl<P, E: Environment<P> + ?Sized> Environment<P> for &mut E {
     fn now_ns(&mut self) -> u64 {
         (**self).now_ns()
+    }
+    fn coarse_now_ns(&mut self) -> u64 {
+        (**self).coarse_now_ns()
     }
     fn random_u32(&mut self) -> u32 {
         (**self).random_u32()

@@ -62,3 +62,42 @@ impl FlowList {
         })
     }
 }
+
+/// The lists of new and of old flows of the deficit round robin that fq_codel and fq_pie share (RFC 8290 §4.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounds {
+    pub(crate) new: FlowList,
+    pub(crate) old: FlowList,
+}
+
+impl Rounds {
+    pub(crate) const EMPTY: Self = Self { new: FlowList::EMPTY, old: FlowList::EMPTY };
+
+    /// The flow whose turn it is, or [`NIL`]; and whether it is a new one.
+    #[inline]
+    pub(crate) const fn head(&self) -> (u32, bool) {
+        if self.new.is_empty() { (self.old.head(), false) } else { (self.new.head(), true) }
+    }
+
+    /// The head has used up its deficit: to the end of the old flows.
+    #[inline]
+    pub(crate) fn turn_over<F: Linked>(&mut self, flows: &mut [F], from_new: bool) {
+        let list = if from_new { &mut self.new } else { &mut self.old };
+        if let Some(head) = list.pop_front(flows) {
+            self.old.push_back(flows, head);
+        }
+    }
+
+    /// The head has run empty. It leaves its list; from NEW it passes once through OLD, if OLD has others, so that a
+    /// sparse flow cannot hold the others off by coming back at once. True if it is now on no list.
+    #[inline]
+    pub(crate) fn retire<F: Linked>(&mut self, flows: &mut [F], from_new: bool) -> bool {
+        if from_new && !self.old.is_empty() {
+            self.turn_over(flows, true);
+            return false;
+        }
+        let list = if from_new { &mut self.new } else { &mut self.old };
+        list.pop_front(flows);
+        true
+    }
+}

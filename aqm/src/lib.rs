@@ -32,8 +32,11 @@ extern crate alloc;
 extern crate std;
 
 mod arith;
+mod child;
 mod classify;
 mod config;
+#[cfg(test)]
+mod conservation;
 mod context;
 mod environment;
 mod flow_list;
@@ -44,10 +47,19 @@ mod slab;
 mod stats;
 mod storage;
 pub mod time;
+#[allow(dead_code, reason = "the qdiscs that use all of it arrive one by one")]
+mod timer;
 mod version;
 
+pub mod cake;
 pub mod codel;
+pub mod dualpi2;
+pub mod fifo;
 pub mod fq_codel;
+pub mod fq_pie;
+pub mod pie;
+pub mod red;
+pub mod sfq;
 
 pub use config::{ConfigError, Configure, Host, Setup, TimerModel};
 pub use context::{Clock, Context, DropSink, FixedClock, Ignore, Random, SplitMix64};
@@ -56,7 +68,7 @@ pub use context::{Dropped, Scripted};
 #[cfg(feature = "std")]
 pub use context::{SystemClock, SystemContext};
 pub use environment::{Classified, DropReason, Environment, NatTuple, TreeCorrection};
-pub use packet::{Descriptor, Gso, Packet};
+pub use packet::{Descriptor, Gso, GsoDetails, Packet};
 #[cfg(feature = "alloc")]
 pub use qdisc::DynQdisc;
 pub use qdisc::{Event, EventKind, Qdisc, Verdict};

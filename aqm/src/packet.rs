@@ -1,4 +1,5 @@
-use crate::net::{Headers, SipKey};
+use crate::Linux;
+use crate::net::{FlowKeys, Headers, HostHashes, SipKey, dissect, ecn, siphash::siphash};
 
 /// What a qdisc needs of a packet. Only the length is required; every other method has the default of a plain,
 /// unsegmented packet without headers.
@@ -52,6 +53,16 @@ pub trait Packet: Sized {
     /// The 32-bit flow hash (spec/common.md §8).
     fn flow_hash(&mut self, secret: SipKey) -> u32;
 
+    /// The flow hash under a qdisc's own key (sfq): always computed afresh, from the headers where there are any
+    /// (spec/common.md §8), else from [`flow_hash`](Self::flow_hash) as the flow's name.
+    fn keyed_hash(&mut self, key: SipKey) -> u32 {
+        if let Some(headers) = self.headers() {
+            return crate::net::flow_hash(&headers, &key);
+        }
+        let name = self.flow_hash(key);
+        (siphash(&key, &name.to_le_bytes()) as u32).max(1)
+    }
+
     /// The DS field: IPv4 TOS or IPv6 traffic class, 8 bits; `None` for other packets or truncated headers.
     fn ds_field(&self) -> Option<u8> {
         None
@@ -62,6 +73,65 @@ pub trait Packet: Sized {
     fn try_mark_ce(&mut self) -> bool {
         false
     }
+
+    /// Where the network header starts, bytes from the frame's start; 14 on untagged Ethernet.
+    fn network_offset(&self) -> u32 {
+        self.headers().map_or(14, |headers| headers.network_offset as u32)
+    }
+
+    /// The DSCP as cake reads it: 56 for ARP, 0 for other packets that are not IP (spec/cake.md §8.3).
+    fn dscp(&self) -> u8 {
+        match self.headers() {
+            Some(Headers { bytes, network_offset, ethertype, .. }) => ecn::cake_dscp(bytes, network_offset, ethertype),
+            None => self.ds_field().map_or(0, |ds_field| ds_field >> 2),
+        }
+    }
+
+    /// Clears the DSCP, keeps ECN, and returns the [`dscp`](Self::dscp) from before; 0 if it could not be cleared, as
+    /// the default does.
+    fn wash(&mut self) -> u8 {
+        0
+    }
+
+    /// The flow hash that the packet came with, from its socket or the network card (spec/cake.md §9.2).
+    fn given_hash(&self) -> Option<u32> {
+        None
+    }
+
+    /// What identifies the packet's flow and hosts; `None` for a packet without headers, for which cake takes
+    /// [`flow_hash`](Self::flow_hash) and [`host_hashes`](Self::host_hashes).
+    fn flow_keys(&self) -> Option<FlowKeys> {
+        self.headers().map(|headers| dissect(&headers))
+    }
+
+    /// The hosts of a packet without headers; both 0 by default.
+    fn host_hashes(&self) -> HostHashes {
+        HostHashes::default()
+    }
+
+    /// What cake reckons with for a GSO packet that it keeps whole (spec/cake.md §7.2).
+    fn gso_details(&self, linux: Linux) -> GsoDetails {
+        let _ = linux;
+        GsoDetails::default()
+    }
+
+    /// Segment `index` of a GSO packet as a packet of its own, whose qdisc length is that of its bytes. `None` if
+    /// there is no such segment; for segment 0, if the packet cannot be split.
+    fn segment(&self, index: usize) -> Option<Self> {
+        let _ = index;
+        None
+    }
+}
+
+/// More about a GSO packet than [`Gso`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GsoDetails {
+    /// Bytes from the frame's start to the payload: what each segment repeats.
+    pub header_bytes: u32,
+    /// Is the stated number of segments not to be believed?
+    pub untrusted: bool,
+    /// Is it TCP that is segmented?
+    pub tcp: bool,
 }
 
 /// Segmentation of a packet.
@@ -97,6 +167,10 @@ pub struct Descriptor {
     pub gso: Gso,
     /// Charged to a local socket.
     pub charged_to_socket: bool,
+    /// Firewall mark.
+    pub fwmark: u32,
+    /// Source and destination host, any numbers: what cake isolates by.
+    pub hosts: HostHashes,
 }
 
 impl Descriptor {
@@ -111,6 +185,8 @@ impl Descriptor {
             ds_field: Some(0),
             gso: Gso::NONE,
             charged_to_socket: false,
+            fwmark: 0,
+            hosts: HostHashes { source: 0, destination: 0 },
         }
     }
 
@@ -132,6 +208,34 @@ impl Descriptor {
         self
     }
 
+    /// Sets source and destination host.
+    pub const fn with_hosts(mut self, source: u32, destination: u32) -> Self {
+        self.hosts = HostHashes { source, destination };
+        self
+    }
+
+    /// Sets the packet priority.
+    pub const fn with_priority(mut self, priority: u32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets the firewall mark.
+    pub const fn with_fwmark(mut self, mark: u32) -> Self {
+        self.fwmark = mark;
+        self
+    }
+
+    /// Makes it a GSO packet of that many segments, each of which has [`Descriptor::HEADER_BYTES`] of headers and
+    /// all but the last `segment_bytes` of payload. The qdisc length is that of all segments together.
+    pub const fn with_gso(mut self, segments: u16, segment_bytes: u16) -> Self {
+        self.gso = Gso { segments, segment_bytes };
+        self
+    }
+
+    /// Headers of each segment of a GSO packet: Ethernet, IPv4 and TCP with timestamps.
+    pub const HEADER_BYTES: u32 = 66;
+
     /// Sets the memory charge.
     pub const fn with_truesize(mut self, truesize_bytes: u32) -> Self {
         self.truesize_bytes = truesize_bytes;
@@ -145,12 +249,21 @@ impl Packet for Descriptor {
         self.len_bytes
     }
     #[inline]
+    fn buffer_bytes(&self) -> u32 {
+        let repeated = u32::from(self.gso.segments.max(1) - 1).saturating_mul(Self::HEADER_BYTES);
+        self.len_bytes.saturating_sub(repeated)
+    }
+    #[inline]
     fn truesize_bytes(&self) -> u32 {
         self.truesize_bytes
     }
     #[inline]
     fn gso(&self) -> Gso {
         self.gso
+    }
+    #[inline]
+    fn fwmark(&self) -> u32 {
+        self.fwmark
     }
     #[inline]
     fn is_charged_to_socket(&self) -> bool {
@@ -177,5 +290,32 @@ impl Packet for Descriptor {
             }
             _ => false,
         }
+    }
+    fn wash(&mut self) -> u8 {
+        let dscp = self.dscp();
+        self.ds_field = self.ds_field.map(|ds_field| ds_field & 3);
+        dscp
+    }
+    #[inline]
+    fn given_hash(&self) -> Option<u32> {
+        Some(self.flow_hash)
+    }
+    #[inline]
+    fn host_hashes(&self) -> HostHashes {
+        self.hosts
+    }
+    fn gso_details(&self, _: Linux) -> GsoDetails {
+        GsoDetails { header_bytes: Self::HEADER_BYTES, untrusted: false, tcp: true }
+    }
+    fn segment(&self, index: usize) -> Option<Self> {
+        let others = usize::from(self.gso.segments.max(1) - 1);
+        let full = u32::from(self.gso.segment_bytes) + Self::HEADER_BYTES;
+        let len_bytes = match index {
+            _ if others == 0 || index > others => return None,
+            _ if index < others => full,
+            _ => self.len_bytes.saturating_sub(full.saturating_mul(others as u32)),
+        };
+        let truesize_bytes = len_bytes.saturating_add(768);
+        Some(Self { len_bytes, truesize_bytes, gso: Gso::NONE, ..*self })
     }
 }

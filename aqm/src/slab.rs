@@ -24,6 +24,29 @@ pub(crate) struct Fifo {
 
 impl Fifo {
     pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL };
+
+    /// The first slot, if there is one.
+    #[inline]
+    pub(crate) const fn head(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.head) }
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+
+    /// The last slot; of an empty list, any.
+    #[inline]
+    pub(crate) const fn last(&self) -> u32 {
+        self.tail
+    }
+
+    /// The last slot, if there is one.
+    #[inline]
+    pub(crate) const fn tail(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.tail) }
+    }
 }
 
 /// The slab: slots, and the free ones chained.
@@ -116,6 +139,48 @@ impl<P, M: Copy + Default, S: Storage> Slab<P, M, S> {
             return None;
         }
         fifo.head = self.slots.as_ref()[at as usize].next;
+        Some(at)
+    }
+
+    /// Takes a slot out of the middle of a list: the one after `previous`, or the first if that is [`NIL`].
+    pub(crate) fn unlink(&mut self, fifo: &mut Fifo, previous: u32, at: u32) {
+        let slots = self.slots.as_mut();
+        let next = slots[at as usize].next;
+        match previous {
+            NIL => fifo.head = next,
+            previous => slots[previous as usize].next = next,
+        }
+        if next == NIL {
+            fifo.tail = previous;
+        }
+    }
+
+    /// The slots of a list, in order.
+    pub(crate) fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = u32> {
+        let mut at = fifo.head;
+        core::iter::from_fn(move || {
+            let slot = self.slots.as_ref().get(at as usize)?;
+            Some(core::mem::replace(&mut at, slot.next))
+        })
+    }
+
+    /// Is the storage fixed, and no slot free?
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        !S::Packets::<Slot<P, M>>::GROWS && self.free == NIL && self.used_ever as usize >= self.slots.as_ref().len()
+    }
+
+    /// Takes the last slot off the list, where `before` is the one before it; it stays occupied.
+    #[inline]
+    pub(crate) fn pop_back(&mut self, fifo: &mut Fifo, before: Option<u32>) -> Option<u32> {
+        let at = fifo.tail()?;
+        match before {
+            Some(before) => {
+                self.slots.as_mut()[before as usize].next = NIL;
+                fifo.tail = before;
+            }
+            None => *fifo = Fifo::EMPTY,
+        }
         Some(at)
     }
 

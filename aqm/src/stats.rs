@@ -36,6 +36,13 @@ impl Counters {
         self.sent_packets = self.sent_packets.wrapping_add(u64::from(segments));
     }
 
+    /// What a child's correction does to its ancestor's counters.
+    pub(crate) fn correct(&mut self, correction: &crate::TreeCorrection) {
+        self.qlen = self.qlen.wrapping_sub(correction.packets as u32);
+        self.backlog_bytes = self.backlog_bytes.wrapping_sub(correction.bytes as u32);
+        self.drops = self.drops.wrapping_add(correction.packets.max(0) as u32);
+    }
+
     #[inline]
     pub(crate) fn count_drops(&mut self, n: u32) {
         self.drops = self.drops.wrapping_add(n);

@@ -13,6 +13,9 @@ pub struct CapacityError {
 
 /// A row of slots whose number is fixed, or grows up to what is configured.
 pub trait Slots<T>: AsRef<[T]> + AsMut<[T]> + Sized {
+    /// Can slots be added?
+    const GROWS: bool;
+
     /// Exactly `len` slots (fixed storage: at least; the rest is never used), filled by `make`.
     fn filled(len: usize, make: impl FnMut() -> T) -> Result<Self, CapacityError>;
 
@@ -21,6 +24,14 @@ pub trait Slots<T>: AsRef<[T]> + AsMut<[T]> + Sized {
 
     /// Adds one slot; false if the storage is fixed and all are there.
     fn grow(&mut self, value: T) -> bool;
+
+    /// As few slots as can be: none, or in fixed storage all.
+    fn vacant(make: impl FnMut() -> T) -> Self;
+
+    /// Adds slots until there are `len`; false if the storage is fixed and has fewer.
+    fn grow_to(&mut self, len: usize, mut make: impl FnMut() -> T) -> bool {
+        (self.as_ref().len()..len).all(|_| self.grow(make()))
+    }
 }
 
 /// Where a qdisc keeps its packets and flows: [`Heap`] (sizes at run time) or [`Fixed`] (no allocator).
@@ -59,6 +70,8 @@ impl Storage for Heap {
 
 #[cfg(feature = "alloc")]
 impl<T> Slots<T> for Vec<T> {
+    const GROWS: bool = true;
+
     fn filled(len: usize, mut make: impl FnMut() -> T) -> Result<Self, CapacityError> {
         Ok((0..len).map(|_| make()).collect())
     }
@@ -69,6 +82,18 @@ impl<T> Slots<T> for Vec<T> {
 
     fn grow(&mut self, value: T) -> bool {
         self.push(value);
+        true
+    }
+
+    fn vacant(_: impl FnMut() -> T) -> Self {
+        Self::new()
+    }
+
+    fn grow_to(&mut self, len: usize, make: impl FnMut() -> T) -> bool {
+        if self.len() < len {
+            self.reserve_exact(len - self.len());
+            self.resize_with(len, make);
+        }
         true
     }
 }
@@ -86,6 +111,8 @@ impl<const FLOWS: usize, const PACKETS: usize> Storage for Fixed<FLOWS, PACKETS>
 }
 
 impl<T, const N: usize> Slots<T> for [T; N] {
+    const GROWS: bool = false;
+
     fn filled(len: usize, mut make: impl FnMut() -> T) -> Result<Self, CapacityError> {
         if len > N {
             return Err(CapacityError { wanted: len, capacity: N });
@@ -99,5 +126,9 @@ impl<T, const N: usize> Slots<T> for [T; N] {
 
     fn grow(&mut self, _: T) -> bool {
         false
+    }
+
+    fn vacant(mut make: impl FnMut() -> T) -> Self {
+        core::array::from_fn(|_| make())
     }
 }

@@ -60,7 +60,7 @@ const MAX_DROPS_PER_CALL: u32 = 256;
 impl Controller {
     /// One Newton step towards 1/√count (spec/codel.md §3). Wraps as Linux's does.
     #[inline]
-    fn newton_step(&mut self) {
+    pub(super) fn newton_step(&mut self) {
         let inv = u32::from(self.rec_inv_sqrt) << 16;
         let squared = (u64::from(inv) * u64::from(inv)) >> 32;
         let mut value = (3u64 << 32).wrapping_sub(u64::from(self.count).wrapping_mul(squared));

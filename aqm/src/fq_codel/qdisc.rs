@@ -2,7 +2,7 @@ use super::config::{Limits, refuse};
 use super::source::{Bucket, Flow, Meta};
 use super::{ClassStats, Config, FlowState, Parameters, Selector, Stats};
 use crate::codel::{self, Controller, Law, Shared};
-use crate::flow_list::FlowList;
+use crate::flow_list::Rounds;
 use crate::slab::{Fifo, NIL, Slab};
 use crate::{
     ConfigError, Counters, DropReason, Environment, Heap, Linux, Packet, Qdisc, Setup, Slots, Storage, TreeCorrection,
@@ -17,22 +17,21 @@ pub struct FqCodel<P, S: Storage = Heap> {
     pub(super) flows: S::Flows<Flow>,
     pub(super) backlogs: S::Flows<u32>,
     pub(super) buckets: u32,
-    new_flows: FlowList,
-    old_flows: FlowList,
+    rounds: Rounds,
     /// Packets dropped in this dequeue which Linux frees after it, newest first.
     freed_late: Fifo,
     frees_late: bool,
     pub(super) counters: Counters,
     pub(super) memory_usage: u32,
     shared: Shared,
-    law: Law,
+    pub(super) law: Law,
     pub(super) limits: Limits,
     drop_overlimit: u32,
     drop_overmemory: u32,
     new_flow_count: u32,
     linux: Linux,
     handle: u32,
-    parked: Option<P>,
+    pub(super) parked: Option<P>,
     can_bypass: bool,
 }
 
@@ -73,8 +72,7 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
             backlogs: S::Flows::filled(buckets as usize, || 0)
                 .map_err(|_| refuse("flows", buckets.into(), "at most the flows which the storage holds"))?,
             buckets,
-            new_flows: FlowList::EMPTY,
-            old_flows: FlowList::EMPTY,
+            rounds: Rounds::EMPTY,
             freed_late: Fifo::EMPTY,
             frees_late: linux >= Linux::V7_2 && host.is_root,
             counters: Counters::default(),
@@ -149,8 +147,8 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
             drop_overlimit: self.drop_overlimit,
             ecn_mark: self.shared.ecn_mark,
             new_flow_count: self.new_flow_count,
-            new_flows_len: self.new_flows.iter(flows).count() as u32,
-            old_flows_len: self.old_flows.iter(flows).count() as u32,
+            new_flows_len: self.rounds.new.iter(flows).count() as u32,
+            old_flows_len: self.rounds.old.iter(flows).count() as u32,
             ce_mark: self.shared.ce_mark,
             memory_usage_bytes: self.memory_usage,
             drop_overmemory: self.drop_overmemory,
@@ -177,7 +175,7 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
 
     /// The buckets on the list of new flows, in order, then those on the list of old flows.
     pub fn lists(&self) -> (impl Iterator<Item = u32>, impl Iterator<Item = u32>) {
-        (self.new_flows.iter(self.flows.as_ref()), self.old_flows.iter(self.flows.as_ref()))
+        (self.rounds.new.iter(self.flows.as_ref()), self.rounds.old.iter(self.flows.as_ref()))
     }
 
     /// One bucket's state, if there is such a bucket.
@@ -200,8 +198,7 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
 
     fn dequeue_inner<E: Environment<P> + ?Sized>(&mut self, cx: &mut E) -> Option<P> {
         loop {
-            let from_new = !self.new_flows.is_empty();
-            let head = if from_new { self.new_flows.head() } else { self.old_flows.head() };
+            let (head, from_new) = self.rounds.head();
             if head == NIL {
                 return None;
             }
@@ -209,9 +206,7 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
             let flow = &mut flows[head as usize];
             if flow.deficit <= 0 {
                 flow.deficit = flow.deficit.wrapping_add(self.limits.quantum as i32);
-                let list = if from_new { &mut self.new_flows } else { &mut self.old_flows };
-                list.pop_front(flows);
-                self.old_flows.push_back(flows, head);
+                self.rounds.turn_over(flows, from_new);
                 continue;
             }
             let mut bucket = Bucket {
@@ -225,7 +220,8 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
             };
             let at = codel::dequeue(&mut flow.controller, &self.law, &mut self.shared, &mut bucket);
             if at == NIL {
-                self.retire(head, from_new);
+                let flows = self.flows.as_mut();
+                flows[head as usize].listed = !self.rounds.retire(flows, from_new);
                 continue;
             }
             let packet = self.slab.remove(at)?;
@@ -234,22 +230,6 @@ impl<P: Packet, S: Storage> FqCodel<P, S> {
             flow.deficit = flow.deficit.wrapping_sub(len as i32);
             return Some(packet);
         }
-    }
-
-    /// An empty bucket leaves its list; from NEW it passes once through OLD, if OLD has others, so that a sparse
-    /// flow cannot hold the others off by coming back at once.
-    fn retire(&mut self, head: u32, from_new: bool) {
-        let flows = self.flows.as_mut();
-        if from_new {
-            self.new_flows.pop_front(flows);
-            if !self.old_flows.is_empty() {
-                self.old_flows.push_back(flows, head);
-                return;
-            }
-        } else {
-            self.old_flows.pop_front(flows);
-        }
-        flows[head as usize].listed = false;
     }
 
     /// What follows each dequeue: the tree correction for CoDel's drops, and late frees.
@@ -336,7 +316,7 @@ impl<P: Packet, S: Storage> Qdisc<P> for FqCodel<P, S> {
         if !flow.listed {
             flow.listed = true;
             flow.deficit = self.limits.quantum as i32;
-            self.new_flows.push_back(flows, bucket);
+            self.rounds.new.push_back(flows, bucket);
             self.new_flow_count = self.new_flow_count.wrapping_add(1);
         }
         self.counters.add_queued(len);
@@ -385,8 +365,7 @@ impl<P: Packet, S: Storage> Qdisc<P> for FqCodel<P, S> {
             self.backlogs.as_mut()[bucket] = 0;
             self.hand_back(fifo, DropReason::Reset, cx);
         }
-        self.new_flows = FlowList::EMPTY;
-        self.old_flows = FlowList::EMPTY;
+        self.rounds = Rounds::EMPTY;
         self.memory_usage = 0;
         if let Some(packet) = self.parked.take() {
             cx.dropped(packet, DropReason::Reset);

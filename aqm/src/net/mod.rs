@@ -1,27 +1,25 @@
-//! Header bytes: what queue disciplines read from frames and write into them.
+//! Header bytes: what queue disciplines read from packets and change in them, as functions on byte slices.
+//!
+//! Everything here is bounds-safe on any input, without allocation and without state.
 
-/// The 128-bit key of the flow hash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SipKey(pub [u64; 2]);
+pub mod checksum;
+pub mod dissect;
+pub mod ecn;
+pub mod flow_keys;
+pub mod frame;
+pub mod gso;
+pub mod headers;
+pub mod segment;
+pub mod siphash;
+pub mod tcp;
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
-/// A VLAN tag carried outside the frame, as hardware hands it over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VlanTag {
-    /// Tag protocol: 0x8100 or 0x88a8.
-    pub tpid: u16,
-    /// Priority (bits 13–15), drop eligibility (bit 12), id (bits 0–11).
-    pub tci: u16,
-}
-
-/// The linear bytes of a packet, with what the stack knows about them.
-#[derive(Clone, Copy, Debug)]
-pub struct Headers<'a> {
-    /// Bytes from the start of the link-layer header.
-    pub bytes: &'a [u8],
-    /// Offset of the network header in `bytes`.
-    pub network_offset: usize,
-    /// The packet's protocol, an EtherType.
-    pub ethertype: u16,
-    /// The outermost VLAN tag, if it is not in `bytes`.
-    pub vlan: Option<VlanTag>,
-}
+pub use dissect::{dissect, flow_hash};
+pub use ecn::Ecn;
+pub use flow_keys::{AddressKind, FlowKeys, HostHashes, VlanKey};
+pub use frame::Frame;
+pub use headers::{Headers, VlanTag, ethertype, ip_protocol};
+pub use segment::{SegmentError, Segmenter};
+pub use siphash::SipKey;

@@ -1,0 +1,5 @@
+//! The specification's worked examples and reference runs, and the known faults of the field.
+
+mod examples;
+mod reference_runs;
+pub(super) mod support;
