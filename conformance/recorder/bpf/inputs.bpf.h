@@ -136,6 +136,51 @@ SEC("fexit/nf_ct_get_tuple_skb") int BPF_PROG(input__tuple, void *tuple, struct 
     return 0;
 }
 
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct r_segs);
+} segments SEC(".maps");
+
+static long segment_one(u32 index, void *context)
+{
+    struct walk *walk = context;
+    u32 zero = 0;
+    struct r_segs *r = bpf_map_lookup_elem(&segments, &zero);
+    struct sk_buff *p = walk->next;
+    if (!r || !p)
+        return 1;
+    struct segment *s = &r->segment[index & (SEGMENTS_MAX - 1)];
+    s->skb = (u64)p;
+    s->len = BPF_CORE_READ(p, len);
+    s->truesize = BPF_CORE_READ(p, truesize);
+    r->n = index + 1;
+    walk->next = BPF_CORE_READ(p, next);
+    return 0;
+}
+
+SEC("fexit/__skb_gso_segment") int BPF_PROG(input__segments, struct sk_buff *skb, u64 features, bool tx_path, struct sk_buff *ret)
+{
+    u32 zero = 0;
+    struct r_segs *r = bpf_map_lookup_elem(&segments, &zero);
+    if (!qdisc_runs() || !r || !ret || (u64)ret >= (u64)-4095)
+        return 0;
+    struct walk walk = {ret};
+    r->n = r->pad = 0;
+    r->skb = (u64)skb;
+    bpf_loop(SEGMENTS_MAX, segment_one, &walk, 0);
+    if (walk.next)
+        __sync_fetch_and_add(&outcome.lost, 1);
+    u32 size = sizeof *r - sizeof r->segment + r->n * sizeof(struct segment);
+    if (size > sizeof *r)
+        return 0;
+    stamp(&r->h, T_SEGS, size);
+    if (bpf_ringbuf_output(&ring, r, size, 0))
+        __sync_fetch_and_add(&outcome.lost, 1);
+    return 0;
+}
+
 /* A buffer freed while the qdisc runs. Reason 0x10000: consumed (an acknowledgement filtered away, a burst that
  * was split), not dropped. */
 static __always_inline int freed(struct sk_buff *skb, u32 reason)

@@ -204,23 +204,28 @@ static void read_symbols(struct loader *l, struct config *config)
     for (size_t t = 0; t < sizeof TABLE / sizeof *TABLE && range < 3; t++) {
         if (!kind(l, TABLE[t].kind))
             continue;
-        u64 low = 0, high = 0;
+        /* Functions of one source file lie together; a few others (set-up code) may lie elsewhere. */
+        u64 low = 0, high = 0, run_low = 0, run_high = 0;
+        int most = 0, members = 0;
         for (size_t i = 0; i < count; i++) {
             const struct symbol *s = &symbols[i];
-            bool mine = s->module[0] ? !strcmp(s->module, TABLE[t].module)
-                                     : !strncmp(s->name, TABLE[t].prefix, strlen(TABLE[t].prefix)) && !strstr(s->name, ".cold") &&
-                                           !strstr(s->name, "_module_");
-            if (!mine)
+            if (s->module[0] ? strcmp(s->module, TABLE[t].module) : strncmp(s->name, TABLE[t].prefix, strlen(TABLE[t].prefix)))
                 continue;
-            if (!low)
-                low = s->address;
+            if (!run_low || s->address - run_high > 0x10000) {
+                run_low = s->address;
+                members = 0;
+            }
             /* A function ends where the next one starts; a module's last one within a page. */
-            high = i + 1 < count && symbols[i + 1].address - s->address < 0x2000 ? symbols[i + 1].address : s->address + 0x1000;
+            u64 next = i + 1 < count ? symbols[i + 1].address : ~0ull;
+            run_high = next - s->address < 0x2000 ? next : s->address + 0x1000;
+            if (++members > most) {
+                most = members;
+                low = run_low;
+                high = run_high;
+            }
         }
         if (!low)
             fail("the kernel has no code of %s: load its module first", TABLE[t].kind);
-        if (high - low > 1 << 20)
-            fail("the code of %s is scattered over %lu bytes: clock reads cannot be attributed", TABLE[t].kind, (unsigned long)(high - low));
         config->text_low[range] = low;
         config->text_high[range++] = high;
     }

@@ -125,8 +125,11 @@ static __always_inline u32 to_be_freed(struct Qdisc *sch, struct sk_buff *first,
         __sync_fetch_and_add(&outcome.lost, 1); /* longer than any call's list was thought to be */
     r->sch = (u64)sch;
     r->pad = 0;
-    stamp(&r->h, T_FREED, sizeof *r);
-    if (bpf_ringbuf_output(&ring, r, sizeof *r, 0))
+    u32 size = sizeof *r - sizeof r->skb + r->n * sizeof(u64);
+    if (size > sizeof *r)
+        return n;
+    stamp(&r->h, T_FREED, size);
+    if (bpf_ringbuf_output(&ring, r, size, 0))
         __sync_fetch_and_add(&outcome.lost, 1);
     return r->n;
 }

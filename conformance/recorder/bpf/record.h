@@ -32,6 +32,7 @@ enum record_type {
     T_STATE,  /* private state, as named numbers */
     T_PEEK,   /* a parent peeks */
     T_TUPLE,  /* connection tracking's original addresses of a packet */
+    T_SEGS,   /* a packet was split: its segments in order */
 };
 
 /* A packet enters. */
@@ -112,6 +113,10 @@ struct r_conf {
     u64 jiffies;
     u8 opt[OPTION_BYTES];          /* the netlink options, as the kernel got them */
 };
+
+#define SEGMENTS_MAX 128
+struct segment { u64 skb; u32 len, truesize; };
+struct r_segs { struct rhdr h; u64 skb; u32 n, pad; struct segment segment[SEGMENTS_MAX]; };
 
 struct r_tuple { struct rhdr h; u64 skb; u32 found, pad; u8 tuple[40]; };
 

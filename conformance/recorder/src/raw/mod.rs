@@ -37,6 +37,7 @@ pub mod kind {
     pub const STATE: u16 = 27;
     pub const PEEK: u16 = 28;
     pub const TUPLE: u16 = 29;
+    pub const SEGS: u16 = 30;
 }
 
 const HEADER: usize = 16;

@@ -16,7 +16,7 @@ macro_rules! builtins {
     };
 }
 
-builtins!["fq_codel"];
+builtins!["fq_codel", "codel", "pie", "fq_pie", "red", "sfq", "cake", "fq", "cc-reno", "cc-cubic", "cc-bbr", "cc-dctcp"];
 
 /// Every built-in scenario, in the order of the list.
 pub fn builtins() -> impl Iterator<Item = Builtin> {
