@@ -192,6 +192,12 @@ SEC("fentry/kfree_skb_reason") int BPF_PROG(input__drop_61, struct sk_buff *skb,
 SEC("fentry/sk_skb_reason_drop") int BPF_PROG(input__drop, void *sk, struct sk_buff *skb, int reason) { return freed(skb, reason); }
 SEC("fentry/consume_skb") int BPF_PROG(input__consume, struct sk_buff *skb) { return freed(skb, 0x10000); }
 
+/* Freed by a change of the configuration, after the lock is gone (reason 0x20000); a list of several is a reset's. */
+SEC("fentry/rtnl_kfree_skbs") int BPF_PROG(input__change_free, struct sk_buff *head, struct sk_buff *tail)
+{
+    return head && head == tail ? freed(head, 0x20000) : 0;
+}
+
 SEC("fentry/qdisc_tree_reduce_backlog") int BPF_PROG(input__reduce, struct Qdisc *sch, int n, int len)
 {
     struct local *here = local();

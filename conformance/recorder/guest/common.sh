@@ -26,9 +26,18 @@ drain() { # wait until the qdisc under test is empty
     die "the queue did not drain: $(backlog)"
 }
 
-statistics() { # text and JSON of the qdisc under test, as tc prints them
+uptime_now() { cut -d' ' -f1 /proc/uptime >> "$1"; }
+
+# statistics SUFFIX: text and JSON of the qdisc under test, as tc prints them, and when. The pause keeps the reading
+# apart from earlier ones: the times have hundredths of a second.
+statistics() {
+    sleep 0.03
+    uptime_now "/out/tc$1.times"
     $tc -n "$qns" -s -d qdisc show dev "$qdev" > "/out/tc$1.txt" || die "tc -s -d qdisc show"
+    uptime_now "/out/tc$1.times"
+    sleep 0.03
     $tc -n "$qns" -s -d -j qdisc show dev "$qdev" > "/out/tc$1.json" || die "tc -s -d -j qdisc show"
+    uptime_now "/out/tc$1.times"
 }
 
 recorder() { # recorder KINDS RING_MIB: start it and wait until it is attached

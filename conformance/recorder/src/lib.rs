@@ -6,6 +6,7 @@
 //! brings the records back. Nothing here is needed by those who only replay.
 
 mod bpf;
+mod convert;
 mod error;
 mod initramfs;
 mod kernel;
@@ -16,6 +17,7 @@ mod recorder;
 pub mod scenario;
 mod tools;
 
+pub use convert::trace;
 pub use error::{Error, MissingTool};
 pub use kernel::{Kernel, Module};
 pub use progress::Progress;

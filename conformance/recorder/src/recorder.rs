@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::bpf;
+use crate::convert::Reading;
 use crate::error::Error;
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
@@ -45,6 +46,8 @@ pub struct Recording {
     pub tc_json: String,
     /// Kernel release, as the guest printed it.
     pub release: String,
+    /// How often the statistics were read while the traffic ran.
+    pub early_readings: usize,
     /// How long everything took.
     pub elapsed: Duration,
     /// All files that the guest sent.
@@ -170,9 +173,24 @@ impl Recorder {
             tc_text: text("tc.txt")?,
             tc_json: text("tc.json")?,
             release: text("release")?.trim().to_owned(),
+            early_readings: self.scenario.stats_at.len(),
             elapsed: begin.elapsed(),
             folder: folder.to_path_buf(),
         })
+    }
+}
+
+impl Recording {
+    /// Every reading of the statistics that the scenario asked for, in order: for each its text, then its JSON.
+    pub(crate) fn readings(&self) -> Result<Vec<Reading>, Error> {
+        let text = |name: String| std::fs::read_to_string(self.folder.join(&name)).map_err(Error::io(self.folder.join(name)));
+        let mut out = Vec::new();
+        let early = (0..self.early_readings).map(|i| format!("-at-{i}"));
+        for suffix in early.chain([String::new()]) {
+            let times = text(format!("tc{suffix}.times"))?;
+            out.extend(Reading::pair(&times, text(format!("tc{suffix}.txt"))?, text(format!("tc{suffix}.json"))?)?);
+        }
+        Ok(out)
     }
 }
 
