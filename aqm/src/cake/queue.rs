@@ -20,7 +20,10 @@ pub enum QueueState {
 }
 
 /// One queue. What is looked at without the rest (tag, byte backlog, place in the drop heap) stands in rows of its own.
+///
+/// One cache line each.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub(super) struct Queue {
     pub(super) fifo: Fifo,
     pub(super) cobalt: Cobalt,
@@ -108,6 +111,8 @@ impl List {
         })
     }
 }
+
+const _: () = assert!(size_of::<Queue>() == 64);
 
 #[cfg(test)]
 mod tests {

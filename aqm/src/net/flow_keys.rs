@@ -41,6 +41,7 @@ pub struct FlowKeys {
     pub(super) ip_protocol: u8,
     pub(super) kind: AddressKind,
     pub(super) fragment: bool,
+    pub(super) random_tipc: bool,
     pub(super) vlan: Option<VlanKey>,
     pub(super) flow_label: u32,
     /// Wire order.
@@ -128,6 +129,21 @@ impl FlowKeys {
     #[must_use]
     pub fn tipc(&self) -> Option<[u8; 4]> {
         (self.kind == AddressKind::Tipc).then(|| self.addresses[0].to_le_bytes())
+    }
+
+    /// Whether Linux hashes this packet with a random key: so it does for TIPC's link probes, drawing 32 bits for each
+    /// dissection. Whoever wants that draws and calls [`FlowKeys::set_tipc`]; otherwise the key is the sending node,
+    /// as for other TIPC packets.
+    #[must_use]
+    pub const fn wants_random_tipc(&self) -> bool {
+        self.random_tipc
+    }
+
+    /// Overwrites the key of a TIPC packet; other address kinds are left alone.
+    pub const fn set_tipc(&mut self, key: [u8; 4]) {
+        if matches!(self.kind, AddressKind::Tipc) {
+            self.addresses[0] = u32::from_le_bytes(key);
+        }
     }
 
     /// Overwrites the addresses of an IPv4 packet, as CAKE does from a connection-tracking entry

@@ -5,7 +5,8 @@ use super::ecn;
 use super::headers::{ETHERNET_HEADER, Headers, VLAN_TAG, VlanTag, be16_at, ethertype};
 use super::segment::{Layout, SegmentError, Segmenter};
 use super::siphash::SipKey;
-use crate::packet::{Gso, Packet};
+use crate::Linux;
+use crate::packet::{Gso, GsoDetails, Packet};
 
 /// EtherTypes below this are lengths (IEEE 802.3).
 const LEAST_ETHERTYPE: u16 = 0x0600;
@@ -229,7 +230,45 @@ impl<B: AsRef<[u8]>> Frame<B> {
 /// Memory charged for a packet besides its bytes, in the default model.
 const METADATA_BYTES: u32 = 768;
 
-impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet for Frame<B> {
+/// Bytes that can hold a frame.
+///
+/// The buffer type of a driver needs no more than `impl Buffer for DriverBuffer {}`; with
+/// [`zeroed`](Buffer::zeroed), cake and others can split GSO packets in it.
+pub trait Buffer: AsRef<[u8]> + AsMut<[u8]> + Sized {
+    /// A new buffer of `len` bytes, all 0. `None`, the default, if buffers cannot be made: then GSO packets cannot be
+    /// split.
+    fn zeroed(len: usize) -> Option<Self> {
+        let _ = len;
+        None
+    }
+}
+
+impl Buffer for &mut [u8] {}
+
+impl<const N: usize> Buffer for [u8; N] {}
+
+#[cfg(feature = "alloc")]
+impl Buffer for alloc::vec::Vec<u8> {
+    fn zeroed(len: usize) -> Option<Self> {
+        Some(alloc::vec![0; len])
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Buffer for alloc::boxed::Box<[u8]> {
+    fn zeroed(len: usize) -> Option<Self> {
+        Some(alloc::vec![0; len].into_boxed_slice())
+    }
+}
+
+#[cfg(feature = "bytes")]
+impl Buffer for bytes::BytesMut {
+    fn zeroed(len: usize) -> Option<Self> {
+        Some(Self::zeroed(len))
+    }
+}
+
+impl<B: Buffer> Packet for Frame<B> {
     #[inline]
     fn len_bytes(&self) -> u32 {
         self.len_bytes
@@ -295,6 +334,37 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet for Frame<B> {
     #[inline]
     fn try_mark_ce(&mut self) -> bool {
         ecn::try_mark_ce(self.buffer.as_mut(), self.network_offset, self.ethertype)
+    }
+
+    #[inline]
+    fn wash(&mut self) -> u8 {
+        ecn::cake_wash(self.buffer.as_mut(), self.network_offset, self.ethertype)
+    }
+
+    #[inline]
+    fn given_hash(&self) -> Option<u32> {
+        self.hash
+    }
+
+    fn gso_details(&self, _: Linux) -> GsoDetails {
+        Layout::of(&self.parsed()).map_or_else(
+            |_| GsoDetails::default(),
+            |layout| GsoDetails { header_bytes: layout.headers as u32, untrusted: false, tcp: layout.is_tcp() },
+        )
+    }
+
+    fn segment(&self, index: usize) -> Option<Self> {
+        let segmenter = self.segments().ok()?;
+        let mut buffer = B::zeroed(segmenter.segment_length(index)?)?;
+        segmenter.write_segment(index, buffer.as_mut()).ok()?;
+        Some(Self {
+            hash: self.hash,
+            priority: self.priority,
+            fwmark: self.fwmark,
+            departure_ns: self.departure_ns,
+            charged_to_socket: self.charged_to_socket,
+            ..Self::new(buffer, self.network_offset, self.ethertype, self.vlan)
+        })
     }
 }
 

@@ -19,7 +19,7 @@ pub mod testing;
 pub use dissect::{dissect, flow_hash};
 pub use ecn::Ecn;
 pub use flow_keys::{AddressKind, FlowKeys, HostHashes, VlanKey};
-pub use frame::Frame;
+pub use frame::{Buffer, Frame};
 pub use headers::{Headers, VlanTag, ethertype, ip_protocol};
 pub use segment::{SegmentError, Segmenter};
 pub use siphash::SipKey;

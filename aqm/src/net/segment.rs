@@ -76,6 +76,10 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    pub(super) fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp
+    }
+
     pub(super) fn of(packet: &Headers<'_>) -> Result<Self, SegmentError> {
         let (bytes, network) = (packet.bytes, packet.network_offset);
         let ethertype = ethertype_after_vlans(bytes, packet.ethertype).unwrap_or(packet.ethertype);
@@ -197,6 +201,12 @@ impl<'a> Segmenter<'a> {
         self.layout.headers
     }
 
+    /// Where the TCP or UDP header starts.
+    #[must_use]
+    pub const fn transport_offset(&self) -> usize {
+        self.layout.transport_offset
+    }
+
     /// The payload of segment `index`, counted from 0.
     #[must_use]
     pub fn payload(&self, index: usize) -> Option<&'a [u8]> {
@@ -300,12 +310,9 @@ impl<'a> Segmenter<'a> {
     }
 }
 
-/// A datagram without a checksum stays without.
+/// UDP that is segmented always has a checksum: Linux refuses it otherwise.
 fn finish_udp(header: &mut [u8], length: u16, sum: impl Fn(&[u8]) -> Sum) {
     put16(header, 4, length);
-    if be16_at(header, 6) == Some(0) {
-        return;
-    }
     put16(header, 6, 0);
     let checksum = sum(header).checksum();
     // 0 would say "no checksum"; all ones is the same number in ones' complement (RFC 768).

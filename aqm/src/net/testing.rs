@@ -184,14 +184,29 @@ pub fn gso_frame(dice: &mut Dice<'_>) -> (TestFrame, u16) {
     let last = 1 + dice.below(usize::from(segment_bytes));
     let payload = (segments - 1) * usize::from(segment_bytes) + last;
     let mut writer = Writer { dice, bytes: Vec::new(), layers: Vec::new(), depth: 0 };
-    writer.ethernet(ethertype);
-    if ipv6 {
+    let tagged = writer.dice.one_in(6);
+    writer.ethernet(if tagged { ethertype::VLAN } else { ethertype });
+    if tagged {
+        writer.layers.push(Layer::Vlan);
+        let tci = writer.dice.u16();
+        writer.put16(tci);
+        writer.put16(ethertype);
+    }
+    if ipv6 && writer.dice.one_in(6) {
+        let (first, second) = (ip_protocol::HOP_BY_HOP, ip_protocol::DESTINATION_OPTIONS);
+        writer.ipv6_around(first, 0, |writer| {
+            writer.extension_header(second, 0);
+            writer.extension_header(protocol, 2);
+            writer.l4_with(protocol, payload);
+        });
+    } else if ipv6 {
         writer.ipv6_around(protocol, 0, |writer| writer.l4_with(protocol, payload));
     } else {
         writer.ipv4_around(protocol, 0x4000, |writer| writer.l4_with(protocol, payload));
     }
     let Writer { bytes, layers, .. } = writer;
-    (TestFrame { bytes, network_offset: 14, ethertype, vlan: None, layers }, segment_bytes)
+    let (network_offset, ethertype) = if tagged { (18, ethertype::VLAN) } else { (14, ethertype) };
+    (TestFrame { bytes, network_offset, ethertype, vlan: None, layers }, segment_bytes)
 }
 
 struct Writer<'d, 'a> {

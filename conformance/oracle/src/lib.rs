@@ -26,5 +26,5 @@ pub use error::{Error, Fault, ImageError, Result, TypeError};
 pub use image::{Btf, Field, MemberInfo};
 pub use packet::{ETH_HEADER, Gso, GsoType, Hash, PacketRef, PacketSpec, Vlan};
 pub use qdisc::{Class, Enqueued, KernelQdisc, PacketInfo, QdiscSetup, QdiscStats, ROOT, Refusal};
-pub use socket::SocketRef;
+pub use socket::{AckSample, Control, Hook, KernelSocket, RateSample, SocketRef, WindowedFilter};
 pub use world::{World, WorldOptions};

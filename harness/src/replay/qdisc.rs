@@ -18,6 +18,7 @@ pub struct QdiscReplay<'a> {
     subject: Box<dyn Subject<TracePacket>>,
     report: Report,
     recent: VecDeque<String>,
+    keeps_context: bool,
 }
 
 /// Collects the differences of one event.
@@ -52,7 +53,18 @@ impl<'a> QdiscReplay<'a> {
             return Err(ReplayError::UnknownSubject { name: about.name.clone() });
         }
         let subject = tc::build(&format!("{} {}", about.name, about.options), linux, header.host())?;
-        Ok(Self { header, about, subject, report: Report::default(), recent: VecDeque::new() })
+        Ok(Self { header, about, subject, report: Report::default(), recent: VecDeque::new(), keeps_context: true })
+    }
+
+    /// The same, without remembering the last events for a divergence's report: for runs that make events fast.
+    pub fn without_context(mut self) -> Self {
+        self.keeps_context = false;
+        self
+    }
+
+    /// The first divergence, if there is one by now; taken.
+    pub fn take_divergence(&mut self) -> Option<Divergence> {
+        self.report.first.take()
     }
 
     /// Replays one event.
@@ -112,7 +124,7 @@ impl<'a> QdiscReplay<'a> {
                 });
             }
         }
-        if self.report.first.is_none() {
+        if self.keeps_context && self.report.first.is_none() {
             if self.recent.len() == CONTEXT {
                 self.recent.pop_front();
             }

@@ -1,4 +1,6 @@
-use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, codel, fq_codel};
+use debloat_aqm::{
+    ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, codel, dualpi2, fq_codel, fq_pie, pie,
+};
 
 use super::words::nearest;
 use super::{Attachment, Options, ParseError, Printer, Problem, Shown, ShownClass, Words, parse_words};
@@ -73,6 +75,9 @@ macro_rules! registry {
 registry! {
     codel::Config => codel::Codel::new,
     fq_codel::Config => fq_codel::FqCodel::new,
+    pie::Config => pie::Pie::new,
+    fq_pie::Config => fq_pie::FqPie::new,
+    dualpi2::Config => dualpi2::DualPi2::new,
 }
 
 /// Makes a qdisc from tc's text, such as `fq_codel limit 1000 ecn`.

@@ -66,6 +66,9 @@ pub struct QdiscSubject {
     pub handle: u32,
     /// Is it the root of its device queue?
     pub root: bool,
+    /// The clock when it was created, ns, where known: periodic timers count from here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub created_ns: u64,
     /// The device.
     pub device: Device,
     /// Where flow hashes come from.
@@ -155,7 +158,7 @@ impl Header {
             timers: TimerModel::KernelLike,
             handle: qdisc.handle,
             is_root: qdisc.root,
-            ..Host::default()
+            created_ns: qdisc.created_ns,
         }
     }
 
@@ -164,4 +167,8 @@ impl Header {
         let index = self.schemas.iter().position(|schema| schema.name == name)?;
         Some((u16::try_from(index).ok()?, &self.schemas[index]))
     }
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }

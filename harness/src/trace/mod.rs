@@ -6,6 +6,7 @@
 mod cause;
 mod columns;
 mod decode;
+mod display;
 mod encode;
 mod error;
 mod event;

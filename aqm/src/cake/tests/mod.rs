@@ -2,4 +2,5 @@
 
 mod examples;
 mod reference_runs;
+mod sharing;
 pub(super) mod support;

@@ -26,6 +26,9 @@ mod ppp {
 const BATMAN_UNICAST: u8 = 0x40;
 const BATMAN_VERSION: u8 = 15;
 
+/// The bits of a TIPC header's first two bytes that all stand in a link probe.
+const TIPC_PROBE: [u8; 2] = [0x0e, 0x08];
+
 impl Walk<'_> {
     /// GRE versions 0 and 1. The record's EtherType becomes GRE's protocol as soon as that is believed.
     pub(super) fn gre(&mut self) -> Option<Next> {
@@ -77,19 +80,13 @@ impl Walk<'_> {
         Some(Next::Network)
     }
 
-    /// A PPPoE session header and the PPP protocol behind it, which may be compressed to one byte (RFC 1661 §6.5).
+    /// A PPPoE session header and the PPP protocol behind it; one compressed to a byte is not understood.
     pub(super) fn pppoe(&mut self) -> Option<Next> {
         let [version_type, code, _, _, _, _, protocol @ ..] = *self.array::<8>(self.offset)?;
         if version_type != 0x11 || code != 0 {
             return None;
         }
-        let mut protocol = u16::from_be_bytes(protocol);
-        let mut length = 8;
-        if protocol & 0x0100 != 0 {
-            protocol >>= 8;
-            length = 7;
-        }
-        self.offset += length;
+        let protocol = u16::from_be_bytes(protocol);
         self.ethertype = match protocol {
             ppp::IPV4 => ethertype::IPV4,
             ppp::IPV6 => ethertype::IPV6,
@@ -97,6 +94,7 @@ impl Walk<'_> {
             ppp::MPLS_MULTICAST => ethertype::MPLS_MULTICAST,
             _ => return Some(Next::Stop),
         };
+        self.offset += 8;
         Some(Next::Network)
     }
 
@@ -119,11 +117,13 @@ impl Walk<'_> {
         Some(Next::Network)
     }
 
-    /// TIPC's key: the fourth word of its header, the sending node.
+    /// TIPC's key: the fourth word of its header, the sending node. Linux spreads link probes by a random key instead.
     pub(super) fn tipc(&mut self) -> Option<Next> {
         let header: &[u8; 16] = array_at(self.bytes, self.offset)?;
         self.keys.kind = AddressKind::Tipc;
         self.keys.addresses[0] = super::word(header, 12);
+        let [first, second] = TIPC_PROBE;
+        self.keys.random_tipc = header[0] & first == first && header[1] & second == second;
         Some(Next::Stop)
     }
 }

@@ -111,12 +111,17 @@ impl Writer<'_, '_> {
     }
 
     fn extension(&mut self) {
-        self.layers.push(Layer::Extension);
         let next = self.any_protocol();
         let length = if self.dice.one_in(8) { self.dice.below(4) } else { 0 };
+        self.extension_header(next, length);
+        self.transport(next, true);
+    }
+
+    /// An extension header of `8 + 8 * length` bytes with random content.
+    pub(super) fn extension_header(&mut self, next: u8, length: usize) {
+        self.layers.push(Layer::Extension);
         self.bytes.extend([next, length as u8]);
         self.random(6 + 8 * length);
-        self.transport(next, true);
     }
 
     fn fragment_header(&mut self) {

@@ -21,6 +21,8 @@ pub(crate) struct LoadedModule {
     pub(crate) exports: HashMap<String, u64>,
     pub(crate) named: Named,
     pub(crate) bugs: Option<Section>,
+    /// `__param`: its parameters.
+    pub(crate) params: Option<Section>,
     /// Its own types on top of the image's.
     pub(crate) btf: Option<Rc<Btf>>,
 }
@@ -57,7 +59,7 @@ pub(crate) fn load(
         symbols: HashMap::new(),
     };
     let start = arena.carve(0, 4096);
-    let mut bugs = None;
+    let (mut bugs, mut params) = (None, None);
     let mut btf = None;
     for s in elf.sections() {
         let SectionFlags::Elf { sh_flags } = s.flags() else {
@@ -80,11 +82,14 @@ pub(crate) fn load(
         mem.zero(at, s.size());
         mem.write_bytes(at, s.data().map_err(|e| fail(e.to_string()))?);
         loader.sections.insert(s.index().0, at);
-        if section_name == "__bug_table" {
-            bugs = Some(Section {
-                start: at,
-                end: at + s.size(),
-            });
+        let section = Some(Section {
+            start: at,
+            end: at + s.size(),
+        });
+        match section_name {
+            "__bug_table" => bugs = section,
+            "__param" => params = section,
+            _ => {}
         }
     }
     let mut own = HashMap::new();
@@ -128,6 +133,7 @@ pub(crate) fn load(
         exports,
         named,
         bugs,
+        params,
         btf,
     })
 }

@@ -1,5 +1,5 @@
 use debloat_aqm::fq_codel::FqCodel;
-use debloat_aqm::{Packet, Storage};
+use debloat_aqm::{Packet, Qdisc, Storage};
 
 use super::{Probe, codel};
 
@@ -43,6 +43,6 @@ fn qdisc<P: Packet, S: Storage>(queue: &FqCodel<P, S>, field: &str) -> Option<u6
         "new_flow_count" => s.new_flow_count.into(),
         "new_flows_len" => s.new_flows_len.into(),
         "old_flows_len" => s.old_flows_len.into(),
-        _ => return None,
+        _ => return codel::counter(queue.counters(), field),
     })
 }

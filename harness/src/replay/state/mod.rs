@@ -1,7 +1,10 @@
 //! The ports' private state under the names which the trace schemas use.
 
 mod codel;
+mod dualpi2;
 mod fq_codel;
+mod fq_pie;
+mod pie;
 
 /// Shows private state by name, for comparison with a trace's snapshots.
 pub trait Probe {
