@@ -32,20 +32,20 @@ uptime_now() { cut -d' ' -f1 /proc/uptime >> "$1"; }
 # apart from earlier ones: the times have hundredths of a second.
 statistics() {
     sleep 0.03
-    uptime_now "/out/tc$1.times"
-    $tc -n "$qns" -s -d qdisc show dev "$qdev" > "/out/tc$1.txt" || die "tc -s -d qdisc show"
-    uptime_now "/out/tc$1.times"
+    uptime_now "$out/tc$1.times"
+    $tc -n "$qns" -s -d qdisc show dev "$qdev" > "$out/tc$1.txt" || die "tc -s -d qdisc show"
+    uptime_now "$out/tc$1.times"
     sleep 0.03
-    $tc -n "$qns" -s -d -j qdisc show dev "$qdev" > "/out/tc$1.json" || die "tc -s -d -j qdisc show"
-    uptime_now "/out/tc$1.times"
+    $tc -n "$qns" -s -d -j qdisc show dev "$qdev" > "$out/tc$1.json" || die "tc -s -d -j qdisc show"
+    uptime_now "$out/tc$1.times"
 }
 
 recorder() { # recorder KINDS RING_MIB: start it and wait until it is attached
-    /usr/bin/debloat-record -k "$1" -O /recorder.bpf.o -o /out/records -m "$2" -R /run/recorder-ready 2> /out/recorder.log &
+    /usr/bin/debloat-record -k "$1" -O /recorder.bpf.o -o $out/records -m "$2" -R /run/recorder-ready 2> $out/recorder.log &
     recorder_id=$!
     for i in $(seq 900); do
         [ -e /run/recorder-ready ] && return
-        kill -0 $recorder_id 2> /dev/null || { cat /out/recorder.log; die "recorder: $(tail -n 1 /out/recorder.log)"; }
+        kill -0 $recorder_id 2> /dev/null || { cat $out/recorder.log; die "recorder: $(tail -n 1 $out/recorder.log)"; }
         sleep 0.1
     done
     die "recorder: not attached after 90 s"
@@ -53,5 +53,5 @@ recorder() { # recorder KINDS RING_MIB: start it and wait until it is attached
 
 recorder_stop() {
     kill -TERM $recorder_id
-    wait $recorder_id || { cat /out/recorder.log; die "recorder: $(tail -n 1 /out/recorder.log)"; }
+    wait $recorder_id || { cat $out/recorder.log; die "recorder: $(tail -n 1 $out/recorder.log)"; }
 }

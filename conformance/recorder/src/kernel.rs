@@ -65,7 +65,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Kernel`] for a name that this kernel neither has as a module nor built in.
-    pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, Error> {
+    pub fn load_order<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Module>, Error> {
         let files = index(&self.modules.join("kernel"))?;
         // Some packages come without the list; what is missing then shows when the guest uses it.
         let builtin = std::fs::read_to_string(self.modules.join("modules.builtin")).ok();

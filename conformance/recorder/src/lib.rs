@@ -14,6 +14,7 @@ mod progress;
 mod qemu;
 pub mod raw;
 mod recorder;
+mod recording;
 pub mod scenario;
 mod tools;
 
@@ -22,5 +23,6 @@ pub use error::{Error, MissingTool};
 pub use kernel::{Kernel, Module};
 pub use progress::Progress;
 pub use qemu::{Accelerator, GuestClock};
-pub use recorder::{Recorder, Recording};
+pub use recorder::Recorder;
+pub use recording::Recording;
 pub use scenario::Scenario;

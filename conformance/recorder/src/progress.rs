@@ -8,6 +8,8 @@ pub enum Progress<'a> {
     Step(&'a str),
     /// The guest says where it is.
     Guest(&'a str),
+    /// The guest has powered off.
+    Finished(std::time::Duration),
     /// The raw records are on the host.
     Recorded {
         /// How many.
@@ -22,6 +24,7 @@ impl std::fmt::Display for Progress<'_> {
         match self {
             Progress::Step(text) => f.write_str(text),
             Progress::Guest(text) => write!(f, "guest: {text}"),
+            Progress::Finished(took) => write!(f, "guest finished after {:.0} s", took.as_secs_f64()),
             Progress::Recorded { records, bytes } => {
                 write!(f, "{records} records, {}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10)
             }

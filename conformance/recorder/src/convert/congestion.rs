@@ -5,9 +5,8 @@ use debloat_harness::trace::Trace;
 use super::bad;
 use crate::error::Error;
 use crate::raw::Raw;
-use crate::recorder::Recording;
-use crate::scenario::Scenario;
+use crate::recording::Recording;
 
-pub(super) fn trace(_: &Raw, _: &Recording, _: &Scenario, _: &str) -> Result<Trace, Error> {
+pub(super) fn trace(_: &Raw, _: &Recording, _: &str) -> Result<Trace, Error> {
     bad(0, "not yet")
 }

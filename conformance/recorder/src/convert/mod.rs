@@ -13,7 +13,7 @@ use debloat_harness::trace::{self, Header, Origin, Subject, Trace};
 
 use crate::error::Error;
 use crate::raw::{Raw, kind};
-use crate::recorder::Recording;
+use crate::recording::Recording;
 use crate::scenario::{Record, Scenario};
 
 pub(crate) use statistics::Reading;
@@ -23,18 +23,19 @@ pub(crate) use statistics::Reading;
 /// # Errors
 /// [`Error::Raw`] for records that contradict each other, with the byte where; [`Error::Guest`] for statistics that
 /// do not belong to the recording.
-pub fn trace(recording: &Recording, scenario: &Scenario, package: &str) -> Result<Trace, Error> {
+pub fn trace(recording: &Recording, package: &str) -> Result<Trace, Error> {
     let Some(raw) = &recording.raw else {
         return Err(Error::Raw { offset: 0, message: "this scenario records nothing".into() });
     };
-    match scenario.record {
-        Record::Congestion => congestion::trace(raw, recording, scenario, package),
-        _ => qdisc::trace(raw, recording, scenario, package),
+    match recording.scenario.record {
+        Record::Congestion => congestion::trace(raw, recording, package),
+        _ => qdisc::trace(raw, recording, package),
     }
 }
 
 /// The header, but for its subject, schemas and remarks.
-fn header(raw: &Raw, recording: &Recording, scenario: &Scenario, package: &str, subject: Subject) -> Header {
+fn header(raw: &Raw, recording: &Recording, package: &str, subject: Subject) -> Header {
+    let scenario = &recording.scenario;
     Header {
         kernel: trace::Kernel {
             series: recording.release.splitn(3, '.').take(2).collect::<Vec<_>>().join("."),

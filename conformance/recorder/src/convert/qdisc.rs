@@ -14,21 +14,24 @@ use super::statistics::Reading;
 use super::{bad, header, qdisc_subject};
 use crate::error::Error;
 use crate::raw::{Raw, Record, kind};
-use crate::recorder::Recording;
+use crate::recording::Recording;
 use crate::scenario::Scenario;
 
 /// The recorder's number for a buffer that was consumed, not dropped.
 const CONSUMED: u64 = 0x10000;
 
-pub(super) fn trace(raw: &Raw, recording: &Recording, scenario: &Scenario, package: &str) -> Result<Trace, Error> {
+pub(super) fn trace(raw: &Raw, recording: &Recording, package: &str) -> Result<Trace, Error> {
+    let scenario = &recording.scenario;
     let (name, options) = qdisc_subject(scenario);
-    let created = creation(raw, scenario)?;
+    let (created, created_ns) = creation(raw, scenario)?;
     let subject = QdiscSubject {
         name: name.clone(),
         options,
         parameters: Default::default(),
         handle: created.handle,
         root: scenario.qdisc.parent.is_none(),
+        parent: if scenario.qdisc.parent.is_some() { created.parent } else { 0 },
+        created_ns,
         device: Device {
             mtu_bytes: created.mtu,
             link_header_bytes: created.link_header,
@@ -44,7 +47,7 @@ pub(super) fn trace(raw: &Raw, recording: &Recording, scenario: &Scenario, packa
             None => Hashes::Recorded,
         },
     };
-    let mut header = header(raw, recording, scenario, package, Subject::Qdisc(subject));
+    let mut header = header(raw, recording, package, Subject::Qdisc(subject));
     let mut schemas = Schemas::of(raw, &name)?;
     let extra = Extra::add(&mut schemas, &name);
     header.schemas = schemas.schemas.clone();
@@ -75,15 +78,15 @@ pub(super) fn trace(raw: &Raw, recording: &Recording, scenario: &Scenario, packa
     Ok(Trace { header, events: convert.events })
 }
 
-/// The creation of the qdisc under test: the first with its handle.
-fn creation(raw: &Raw, scenario: &Scenario) -> Result<Configure, Error> {
+/// The creation of the qdisc under test, and when: the first with its handle.
+fn creation(raw: &Raw, scenario: &Scenario) -> Result<(Configure, u64), Error> {
     let handle = if scenario.qdisc.parent.is_some() { 0x2_0000 } else { 0x1_0000 };
     let mut at = 0;
     for record in raw.records() {
         if record.kind == kind::CONF {
             let configure = Configure::parse(&record, at)?;
             if configure.what == Configure::INIT && configure.handle == handle {
-                return Ok(configure);
+                return Ok((configure, record.at_ns));
             }
         }
         at += record.bytes.len();

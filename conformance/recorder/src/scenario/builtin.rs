@@ -16,7 +16,43 @@ macro_rules! builtins {
     };
 }
 
-builtins!["fq_codel", "codel", "pie", "fq_pie", "red", "sfq", "cake", "fq", "cc-reno", "cc-cubic", "cc-bbr", "cc-dctcp"];
+builtins![
+    "fq_codel",
+    "codel",
+    "pie",
+    "fq_pie",
+    "red",
+    "sfq",
+    "cake",
+    "fq",
+    "cc-reno",
+    "cc-cubic",
+    "cc-bbr",
+    "cc-dctcp",
+    "cake-ack-aggressive",
+    "cake-ack-filter",
+    "cake-autorate",
+    "cake-blue",
+    "cake-bursts",
+    "cake-change",
+    "cake-diffserv",
+    "cake-diffserv8",
+    "cake-hosts",
+    "cake-ipv6",
+    "cake-memory",
+    "cake-nat",
+    "cake-segments",
+    "cake-srchost",
+    "cake-vlan",
+    "fq_codel-change",
+    "fq_codel-ipv6",
+    "fq_codel-memory",
+    "fq_codel-overload",
+    "fq_codel-segments",
+    "fq_codel-vlan",
+    "pie-rate",
+    "sfq-red",
+];
 
 /// Every built-in scenario, in the order of the list.
 pub fn builtins() -> impl Iterator<Item = Builtin> {

@@ -176,7 +176,7 @@ impl Script<'_> {
             let limit = (s.seconds + 20.0).ceil();
             let _ = writeln!(
                 self.text,
-                "( sleep {start}; timeout {limit} $ip netns exec c sh -c '{command}' ) > /out/traffic-{index}.txt 2>&1 & waits=\"$waits $!\""
+                "( sleep {start}; timeout {limit} $ip netns exec c sh -c '{command}' ) > $out/traffic-{index}.txt 2>&1 & waits=\"$waits $!\""
             );
         }
         for (index, ping) in s.ping.iter().enumerate() {
@@ -185,7 +185,7 @@ impl Script<'_> {
             let interval = f64::from(ping.interval_ms) / 1000.0;
             let _ = writeln!(
                 self.text,
-                "$ip netns exec c ping -i {interval} -c {count} -s {} -I {from} {to} > /out/ping-{index}.txt 2>&1 & waits=\"$waits $!\"",
+                "$ip netns exec c ping -i {interval} -c {count} -s {} -I {from} {to} > $out/ping-{index}.txt 2>&1 & waits=\"$waits $!\"",
                 ping.size
             );
         }
@@ -225,9 +225,9 @@ impl Script<'_> {
             self.line("say writing the recording");
             self.line("recorder_stop");
         }
-        self.line("on m cat /proc/net/dev > /out/devices.txt");
-        self.line("uname -r > /out/release");
-        self.line("$tc -V > /out/tc-version 2>&1");
+        self.line("on m cat /proc/net/dev > $out/devices.txt");
+        self.line("uname -r > $out/release");
+        self.line("$tc -V > $out/tc-version 2>&1");
         self.line("say done");
     }
 }
