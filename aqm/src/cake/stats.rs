@@ -34,6 +34,14 @@ impl Stats {
     pub fn tins(&self) -> &[TinStats] {
         &self.tins[..self.tin_count]
     }
+
+    /// The same statistics with these tins, at most 8, in display order: for those who have them from elsewhere.
+    #[must_use]
+    pub fn with_tins(mut self, tins: &[TinStats]) -> Self {
+        self.tin_count = tins.len().min(MAX_TINS);
+        self.tins[..self.tin_count].copy_from_slice(&tins[..self.tin_count]);
+        self
+    }
 }
 
 /// One tin's statistics (spec/cake.md §17.3).

@@ -212,6 +212,30 @@ impl FlowKeys {
         }
     }
 
+    /// The record of which cake hashes the source host: its address alone, in the packet's network and VLAN
+    /// (spec/cake.md A.5).
+    #[must_use]
+    pub fn source_host(&self) -> Self {
+        self.one_host(4)
+    }
+
+    /// As [`FlowKeys::source_host`], of the destination.
+    #[must_use]
+    pub fn destination_host(&self) -> Self {
+        self.one_host(0)
+    }
+
+    /// Only hosts' fields, without the address of which the IPv6 form starts at this word.
+    fn one_host(&self, without: usize) -> Self {
+        let mut host = Self { ip_protocol: 0, flow_label: 0, gre_key: 0, ports: 0, ..*self };
+        match self.kind {
+            AddressKind::Ipv4 => host.addresses[without / 4] = 0,
+            AddressKind::Ipv6 => host.addresses[without..without + 4].fill(0),
+            AddressKind::Tipc | AddressKind::None => {}
+        }
+        host
+    }
+
     /// The bytes that are hashed, after sorting (spec/common.md §8.2), and how many of them count.
     #[must_use]
     pub fn key_bytes(&self) -> ([u8; MAX_KEY_BYTES], usize) {

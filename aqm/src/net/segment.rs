@@ -82,7 +82,8 @@ impl Layout {
 
     pub(super) fn of(packet: &Headers<'_>) -> Result<Self, SegmentError> {
         let (bytes, network) = (packet.bytes, packet.network_offset);
-        let ethertype = ethertype_after_vlans(bytes, packet.ethertype).unwrap_or(packet.ethertype);
+        let ethertype =
+            ethertype_after_vlans(bytes, packet.network_offset, packet.ethertype).unwrap_or(packet.ethertype);
         let (protocol, transport_offset) = match ethertype {
             ethertype::IPV4 => behind_ipv4(bytes, network)?,
             ethertype::IPV6 => behind_ipv6(bytes, network)?,

@@ -5,8 +5,10 @@
 //! those of interrupts, gives packets numbers instead of addresses, and names the values of raw states.
 
 mod cake;
+mod cc_layout;
 mod error;
 mod fifos;
+mod hooks;
 mod layout;
 mod meta;
 mod packets;
@@ -19,6 +21,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 pub use error::{ImportError, ImportErrorKind};
+pub use hooks::congestion_control;
 pub use meta::Meta;
 pub use qdisc::qdisc;
 pub use symbols::Symbols;

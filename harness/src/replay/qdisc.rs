@@ -19,6 +19,7 @@ pub struct QdiscReplay<'a> {
     report: Report,
     recent: VecDeque<String>,
     keeps_context: bool,
+    values: Vec<Option<u64>>,
 }
 
 /// Collects the differences of one event.
@@ -53,7 +54,15 @@ impl<'a> QdiscReplay<'a> {
             return Err(ReplayError::UnknownSubject { name: about.name.clone() });
         }
         let subject = tc::build(&format!("{} {}", about.name, about.options), linux, header.host())?;
-        Ok(Self { header, about, subject, report: Report::default(), recent: VecDeque::new(), keeps_context: true })
+        Ok(Self {
+            header,
+            about,
+            subject,
+            report: Report::default(),
+            recent: VecDeque::new(),
+            keeps_context: true,
+            values: Vec::new(),
+        })
     }
 
     /// The same, without remembering the last events for a divergence's report: for runs that make events fast.
@@ -145,7 +154,7 @@ impl<'a> QdiscReplay<'a> {
         let outcome = match &call.operation {
             Operation::Enqueue(arrival) => {
                 self.report.packets += 1;
-                let packet = TracePacket::new(arrival, self.about.hashes);
+                let packet = TracePacket::new(arrival, self.about.hashes).with_recorded_hashes(&call.steps);
                 if let Some(hash) = packet.recomputed_hash().filter(|_| arrival.hash != 0) {
                     self.report.hashes += 1;
                     comparison.expect("flow hash", arrival.hash, hash);
@@ -239,14 +248,14 @@ impl<'a> QdiscReplay<'a> {
                 .get(usize::from(snapshot.schema))
                 .filter(|schema| schema.fields.len() == snapshot.values.len())
                 .ok_or(ReplayError::BadSnapshot { event, schema: snapshot.schema })?;
-            for (field, &expected) in schema.fields.iter().zip(&snapshot.values) {
-                let actual = self.subject.probe(&schema.name, snapshot.key, &field.name).ok_or_else(|| {
-                    ReplayError::UnknownState {
-                        event,
-                        schema: schema.name.clone(),
-                        field: field.name.clone(),
-                        key: snapshot.key,
-                    }
+            self.values.clear();
+            self.subject.probe_all(&schema.name, snapshot.key, &schema.fields, &mut self.values);
+            for ((field, &expected), actual) in schema.fields.iter().zip(&snapshot.values).zip(&self.values) {
+                let actual = actual.ok_or_else(|| ReplayError::UnknownState {
+                    event,
+                    schema: schema.name.clone(),
+                    field: field.name.clone(),
+                    key: snapshot.key,
                 })?;
                 self.report.state_values += 1;
                 if expected != actual {

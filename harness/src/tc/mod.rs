@@ -10,6 +10,7 @@
 //! # Ok::<(), tc::ParseError>(())
 //! ```
 
+mod cake;
 mod codel;
 mod dualpi2;
 mod fq_codel;
@@ -24,7 +25,7 @@ mod words;
 
 pub use print::{Attachment, Field, Printer, Shown, ShownClass};
 pub use registry::{BuildError, KINDS, Subject, build};
-pub use units::{Bytes, Micros, sizes, times};
+pub use units::{Bytes, Micros, Rate, rates, sizes, times};
 pub use words::{ParseError, Problem, Word, Words};
 
 /// A configuration that tc's text can give.

@@ -15,6 +15,56 @@ pub struct Micros(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u32);
 
+/// What rates accept, for error texts.
+pub(super) const RATE: &str = "a rate such as 20mbit, 1.5gbit, 100kbps or a bare number of bits per second";
+
+/// A rate as tc reads it, in bytes per second: a bare number is bits per second, `bps` and its like are bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate(pub u64);
+
+impl FromStr for Rate {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Self, BadUnit> {
+        let bits = scaled(text, |unit| {
+            let (unit, bits) = match unit {
+                "" => return Some(1.0),
+                unit => unit.strip_suffix("bit").map(|unit| (unit, 1.0)).or(unit.strip_suffix("bps").map(|u| (u, 8.0)))?,
+            };
+            Some(bits * PREFIXES.iter().find(|(prefix, _)| *prefix == unit)?.1)
+        })?;
+        Ok(Self(bits / 8))
+    }
+}
+
+const PREFIXES: [(&str, f64); 9] = [
+    ("", 1.0),
+    ("k", 1e3),
+    ("m", 1e6),
+    ("g", 1e9),
+    ("t", 1e12),
+    ("ki", 1024.0),
+    ("mi", 1_048_576.0),
+    ("gi", 1_073_741_824.0),
+    ("ti", 1_099_511_627_776.0),
+];
+
+/// How tc prints rates.
+pub mod rates {
+    /// Bytes per second, as bits per second in the largest unit that loses nothing (or that is far below the number).
+    pub fn text(bytes_per_second: u64) -> String {
+        let mut value = bytes_per_second.wrapping_mul(8);
+        let mut units = ["", "K", "M", "G", "T"].into_iter();
+        let mut unit = units.next().unwrap_or_default();
+        while value >= 1000 && (value % 1000 == 0 || value >= 1_000_000) {
+            let Some(larger) = units.next() else { break };
+            value /= 1000;
+            unit = larger;
+        }
+        format!("{value}{unit}bit")
+    }
+}
+
 /// Text that is no time or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("neither a number nor a number with a unit")]

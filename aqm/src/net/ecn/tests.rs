@@ -89,16 +89,18 @@ fn tagged(depth: usize) -> Vec<u8> {
 fn vlans_are_looked_through() {
     for depth in 1..=9 {
         let mut frame = tagged(depth);
+        // With the network header behind the tags, Linux starts at the last of them, however many there are.
         let at = 14 + 4 * depth;
-        let seen = depth <= 7;
-        assert_eq!(ecn(&frame, at, 0x8100), seen.then_some(Ecn::Ect0), "{depth}");
-        assert_eq!(try_mark_ce(&mut frame, at, 0x8100), seen, "{depth}");
-        assert_eq!(frame[at + 1], if seen { 3 } else { 2 });
-        assert_eq!(cake_dscp(&[&frame[..at], &[0x45, 0xb8]].concat(), at, 0x8100), if seen { 46 } else { 0 });
+        assert_eq!(ecn(&frame, at, 0x8100), Some(Ecn::Ect0), "{depth}");
+        assert!(try_mark_ce(&mut frame, at, 0x8100), "{depth}");
+        assert_eq!(frame[at + 1], 3);
+        assert_eq!(cake_dscp(&[&frame[..at], &[0x45, 0xb8]].concat(), at, 0x8100), 46);
+        // With it behind the Ethernet header, one of the seven looks goes to the frame's own EtherType.
+        assert_eq!(ethertype_after_vlans(&frame, 14, 0x8100).is_some(), depth <= 6, "{depth}");
     }
     // The tags' end is missing.
-    assert_eq!(ethertype_after_vlans(&tagged(1)[..17], 0x8100), None);
-    assert_eq!(ethertype_after_vlans(&[], 0x0800), Some(0x0800));
+    assert_eq!(ethertype_after_vlans(&tagged(1)[..17], 18, 0x8100), None);
+    assert_eq!(ethertype_after_vlans(&[], 14, 0x0800), Some(0x0800));
 }
 
 #[test]
