@@ -122,8 +122,8 @@ static bool wanted(const struct loader *l, const char *program)
         return any_kind(l, is_congestion);
     if (n == 8 && !strncmp(program, "pie_core", n))
         return kind(l, "pie") || kind(l, "fq_pie");
-    if (n == 4 && !strncmp(program, "reno", n) && kind(l, "dctcp"))
-        return true; /* dctcp grows its window by reno's function */
+    if (n == 4 && !strncmp(program, "reno", n) && (kind(l, "dctcp") || kind(l, "cubic")))
+        return true; /* they use some of reno's functions: dctcp grows by one, cubic undoes by one */
     return listed(l->kinds, program, n);
 }
 

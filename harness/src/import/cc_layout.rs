@@ -172,6 +172,9 @@ const fn layout(what: u32, schema: &'static str, object: &'static str, fields: &
 const SHOWN_CONNECTION: Layout =
     layout(CONNECTION, "cc.connection", "the connection; the key is its number", CONNECTION_FIELDS);
 
+/// reno has no private state.
+pub(super) const RENO: &[Layout] = &[SHOWN_CONNECTION];
+
 /// cubic: the layout is the same in the three kernels.
 pub(super) const CUBIC: &[Layout] = &[
     SHOWN_CONNECTION,

@@ -17,6 +17,7 @@ use crate::trace::{Event, Hook, HookKind, Moment, Schema, Snapshot, Step, Subjec
 pub fn congestion_control(recording: impl Read, meta: &Meta) -> Result<Trace, ImportError> {
     let name = meta.subject.name();
     let layouts = match (&meta.subject, name) {
+        (Subject::CongestionControl(_), "reno") => cc_layout::RENO,
         (Subject::CongestionControl(_), "cubic") => cc_layout::CUBIC,
         (Subject::CongestionControl(_), "bbr") => cc_layout::BBR,
         (Subject::CongestionControl(_), "dctcp") => cc_layout::DCTCP,
@@ -181,7 +182,9 @@ impl Import {
         let mut snapshots = Vec::with_capacity(5);
         for (raw, moment) in [(&before, Moment::Before), (&after, Moment::After)] {
             snapshots.push(self.snapshot(cc_layout::CONNECTION, &cc_layout::connection(raw), connection, moment)?);
-            snapshots.push(self.snapshot(cc_layout::PRIVATE, &raw.private, connection, moment)?);
+            if self.layouts.iter().any(|layout| layout.what == cc_layout::PRIVATE) {
+                snapshots.push(self.snapshot(cc_layout::PRIVATE, &raw.private, connection, moment)?);
+            }
         }
         let sample = match hook {
             HookKind::PktsAcked => Some(cc_layout::ACK_SAMPLE),

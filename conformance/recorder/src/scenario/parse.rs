@@ -121,8 +121,9 @@ impl Check<'_> {
         if s.tcp.is_empty() && s.udp.is_empty() && s.ping.is_empty() {
             return self.refuse(0..0, "no traffic: expected at least one of [[tcp]], [[udp]], [[ping]]");
         }
-        if s.record == Record::Congestion && s.tcp.is_empty() {
-            return self.refuse(self.key("record"), "record = \"congestion\" needs at least one [[tcp]]");
+        if s.record == Record::Congestion && s.congestion_controls().len() != 1 {
+            let message = "record = \"congestion\" needs [[tcp]] flows, all with the same congestion control";
+            return self.refuse(self.key("record"), message);
         }
         for tcp in &s.tcp {
             let name = tcp.congestion.get_ref().as_str();
