@@ -1,8 +1,7 @@
 //! The committed congestion-control recordings of three kernels, replayed hook by hook.
 
-use debloat_harness::replay::{Report, replay};
+use debloat_harness::replay::{ReplayError, Report, replay};
 use debloat_harness::trace::{Event, Moment, Trace};
-use std::convert::Infallible;
 use std::path::PathBuf;
 
 fn read(series: &str, name: &str) -> Trace {
@@ -11,8 +10,8 @@ fn read(series: &str, name: &str) -> Trace {
 }
 
 fn run(trace: &Trace) -> Report {
-    let events = trace.events.iter().cloned().map(Ok::<Event, Infallible>);
-    replay(&trace.header, events, |_| {}).unwrap()
+    let events = trace.events.iter().cloned().map(Ok::<Event, ReplayError>);
+    replay(&trace.header, events).unwrap()
 }
 
 /// Events, ticks that fell into a call, draws; no divergence.

@@ -41,7 +41,6 @@ pub fn replay(
             let mut replay = CcReplay::new(header)?;
             for event in events {
                 replay.event(&event?)?;
-                progress(1);
             }
             Ok(replay.finish())
         }
