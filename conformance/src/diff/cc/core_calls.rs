@@ -165,10 +165,19 @@ fn rate_gen(socket: &KernelSocket<'_>, r: &mut Random, c: &mut Conn) -> Result<(
     };
     c.app_lim = if r.one_in(2) { 0 } else { c.delivered.wrapping_add(r.below(9) as u32).wrapping_sub(4) };
     socket.set("app_limited", c.app_lim.into())?;
-    let answer = socket.rate_gen(d, lost, reneging, &kernel_sample(&rs))?;
+    // The kernel takes the length of the send phase from the interval's field.
+    let given = debloat_oracle::RateSample {
+        interval_us: rs.send_us.into(),
+        snd_interval_us: 0,
+        ..kernel_sample(&rs)
+    };
+    let answer = socket.rate_gen(d, lost, reneging, &given)?;
     let name = format!("tcp_rate_gen({d}, {lost}, {reneging}) of {rs:?}");
     rs.generate(c, d, lost, reneging);
-    let port = kernel_sample(&rs);
+    let mut port = kernel_sample(&rs);
+    if rs.delivered == -1 && rs.interval_us == -1 && (rs.prior_us == 0 || reneging) {
+        port.snd_interval_us = 0;
+    }
     Ok((name, (answer != port).then(|| format!("sample: kernel {answer:?}, port {port:?}"))))
 }
 

@@ -215,7 +215,8 @@ pub fn sample(r: &mut Random, c: &Conn, acked: u32, rtt: u32) -> RateSample {
         3 => rs.prior_delivered = r.bits() as u32,
         4 => rs.prior_in_flight = r.word(),
         5 => rs.interval_us = r.magnitude(33) as i64,
-        6 => rs.acked_sacked = r.word(),
+        // The kernel warns of windows that are negative as 32-bit numbers.
+        6 => rs.acked_sacked = r.magnitude(28) as u32,
         _ => {}
     }
     rs

@@ -128,6 +128,12 @@ pub(in super::super) fn case(world: &World, r: &mut Random, report: &mut CcRepor
             6 if r.one_in(4) => Call::SndbufExpand,
             _ => Call::CongControl(if wild { random_ack(r, &mut rig, acked, base) } else { path_ack(r, &mut rig, acked, base) }),
         };
+        if r.one_in(40) {
+            rare(r, &mut rig, &mut a.state, call);
+            let mut bytes = rig.mirror.private();
+            put(&a, &mut bytes);
+            rig.mirror.set_private(&bytes);
+        }
         let was = a.state;
         let Some(around) = rig.step(&mut a, put, call)? else { return Ok(()) };
         cover(&mut rig, &was, &a.state, call, &around.conn_before);
@@ -136,6 +142,10 @@ pub(in super::super) fn case(world: &World, r: &mut Random, report: &mut CcRepor
             if new == CaState::Loss {
                 rig.c.cwnd = rig.c.in_flight().wrapping_add(1).clamp(1, 1 << 20);
             }
+        }
+        // Stay below what the kernel would warn of.
+        if rig.c.cwnd > 1 << 28 {
+            rig.c.cwnd = r.window();
         }
         if wild && r.one_in(20) {
             draw::connection(r, &mut rig.c);
@@ -150,6 +160,23 @@ pub(in super::super) fn case(world: &World, r: &mut Random, report: &mut CcRepor
         }
     }
     Ok(())
+}
+
+/// States that random steps hardly reach before the call that needs them.
+fn rare(r: &mut Random, rig: &mut Rig<'_, '_, '_>, s: &mut State, call: Call) {
+    match call {
+        Call::Event(_) => {
+            s.mode = Mode::ProbeRtt;
+            s.probe_rtt_done = rig.env.jiffies.wrapping_sub(r.below(3) as u32);
+            rig.c.app_lim = 1 + r.below(9) as u32;
+        }
+        Call::CongControl(rs) => {
+            (s.mode, s.pol_use, s.pol_on) = (Mode::ProbeBw, true, true);
+            s.pol_n = 45 + r.below(4) as u8;
+            s.next_round = rs.prior_delivered.wrapping_sub(r.below(2) as u32);
+        }
+        _ => {}
+    }
 }
 
 fn random_ack(r: &mut Random, rig: &mut Rig<'_, '_, '_>, acked: u32, base: u32) -> debloat_cc::rate::RateSample {

@@ -35,8 +35,12 @@ pub(in super::super) const BRANCHES: &[&str] = &[
     "no sample in the epoch's first second",
 ];
 
-/// What a case changes in the module, on both sides.
-fn parameters(world: &World, r: &mut Random) -> Result<Params, Error> {
+/// Cases that share one setting of the module's parameters: setting them is slow.
+const CASES_PER_SETTING: u64 = 16;
+
+/// What a group of cases changes in the module, on both sides.
+fn parameters(world: &World, case: u64) -> Result<Params, Error> {
+    let r = &mut Random::new(case / CASES_PER_SETTING);
     let mut p = Params::default();
     if !r.one_in(3) {
         p.tcp_friendliness = !r.one_in(4);
@@ -47,6 +51,9 @@ fn parameters(world: &World, r: &mut Random) -> Result<Params, Error> {
         p.hystart_ack_delta_us = r.pick(&[2000, 2000, 100, 50_000]);
         p.initial_ssthresh = r.pick(&[0, 0, 10, 100]);
         p.beta = r.pick(&[717, 717, 512, 819, 922, 1, 1023]);
+    }
+    if case % CASES_PER_SETTING != 0 {
+        return Ok(p);
     }
     for (name, value) in [
         ("tcp_friendliness", u32::from(p.tcp_friendliness)),
@@ -80,8 +87,9 @@ fn scramble(r: &mut Random, s: &mut State, cwnd: u32, j: u32) {
 
 pub(in super::super) fn case(world: &World, r: &mut Random, report: &mut CcReport) -> Result<(), Error> {
     let socket = world.create_socket()?;
+    // The first case of a part makes the setting of its group.
+    let p = parameters(world, report.cases - 1)?;
     let mut rig = Rig::new(world, &socket, "cubic", r, report)?;
-    let p = parameters(world, r)?;
     // The derived factors belong to module load: the defaults.
     let mut a = Cubic::default();
     a.set_params(p);
