@@ -247,7 +247,9 @@ impl Algorithm for Prague {
         }
         self.update_alpha(c);
         self.grow(c, rs.acked_sacked.saturating_sub(marks));
-        self.follow(c);
+        if rs.acked_sacked > 0 {
+            self.follow(c);
+        }
         self.pace(c);
     }
 
@@ -355,7 +357,9 @@ mod tests {
             c.state = CaState::Cwr;
             assert_eq!(c.cwnd, cwnd);
             for _ in 0..cwnd {
-                a.cong_control(&mut c, &mut e, 0, AckFlags::default(), &RateSample::default());
+                let rs = RateSample { acked_sacked: 1, ..RateSample::default() };
+                c.limited = false;
+                a.cong_control(&mut c, &mut e, 0, AckFlags::default(), &rs);
             }
             assert_eq!(c.cwnd, (window.ceil() as u32).max(2));
         }
