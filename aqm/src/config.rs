@@ -41,6 +41,9 @@ pub struct Host {
     pub handle: u32,
     /// Is the qdisc the root of its device queue? Decides, in 7.2, in which order one dequeue hands its drops back.
     pub is_root: bool,
+    /// How far ahead of a packet's departure time the device takes it and waits itself, ns; 0 if it cannot. Bounds
+    /// fq's `offload_horizon`.
+    pub pacing_offload_ns: u64,
     /// The environment's clock when the qdisc is created: periodic timers count their first period from here. Left 0,
     /// the first update is due at once.
     pub created_ns: u64,
@@ -65,6 +68,7 @@ impl Default for Host {
             timers: TimerModel::KernelLike,
             handle: 0x8001_0000,
             is_root: true,
+            pacing_offload_ns: 0,
             created_ns: 0,
         }
     }

@@ -43,6 +43,7 @@ mod flow_list;
 pub mod net;
 mod packet;
 mod qdisc;
+mod rb_tree;
 mod slab;
 mod stats;
 mod storage;
@@ -55,6 +56,7 @@ pub mod cake;
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
+pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
 pub mod pie;
@@ -68,7 +70,7 @@ pub use context::{Dropped, Scripted};
 #[cfg(feature = "std")]
 pub use context::{SystemClock, SystemContext};
 pub use environment::{Classified, DropReason, Environment, NatTuple, TreeCorrection};
-pub use packet::{Descriptor, Gso, GsoDetails, Packet};
+pub use packet::{Descriptor, Gso, GsoDetails, Packet, Socket, SocketState};
 #[cfg(feature = "alloc")]
 pub use qdisc::DynQdisc;
 pub use qdisc::{Event, EventKind, Qdisc, Verdict};

@@ -45,6 +45,11 @@ pub trait Packet: Sized {
         0
     }
 
+    /// The local socket that sent the packet, if it is known (fq).
+    fn socket(&self) -> Option<Socket> {
+        None
+    }
+
     /// The linear header bytes, for packets that have them.
     fn headers(&self) -> Option<Headers<'_>> {
         None
@@ -121,6 +126,45 @@ pub trait Packet: Sized {
         let _ = index;
         None
     }
+}
+
+/// What a qdisc reads of the local socket that sent a packet (spec/fq.md §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// The caller's name for the socket, with bit 0 clear; unique as long as a qdisc may remember the socket. In Linux
+    /// it is the socket's address.
+    pub id: u64,
+    /// The connection's hash. A change tells that the socket serves another connection now.
+    pub hash: u32,
+    /// What kind of socket it is now.
+    pub state: SocketState,
+    /// Is it a TCP socket?
+    pub tcp: bool,
+    /// The rate at which the socket wants to be paced, bytes per second; `u64::MAX` is unlimited.
+    pub pacing_rate: u64,
+    /// The bound that the application put on it (`SO_MAX_PACING_RATE`), bytes per second; `u64::MAX` is none.
+    pub max_pacing_rate: u64,
+}
+
+impl Socket {
+    /// A connected TCP socket without pacing.
+    pub const fn tcp(id: u64, hash: u32) -> Self {
+        let state = SocketState::Connected;
+        Self { id, hash, state, tcp: true, pacing_rate: u64::MAX, max_pacing_rate: u64::MAX }
+    }
+}
+
+/// What kind of socket sent a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketState {
+    /// Connected, or closing: the socket is a flow of its own.
+    Connected,
+    /// Closed in TCP's sense, such as an unconnected UDP socket: the packet's hash names the flow.
+    Closed,
+    /// A listener or a request for a connection: as if there were no socket.
+    Listening,
+    /// In TIME-WAIT.
+    TimeWait,
 }
 
 /// More about a GSO packet than [`Gso`].

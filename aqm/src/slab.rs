@@ -100,6 +100,17 @@ impl<P, M: Copy + Default, S: Storage> Slab<P, M, S> {
         &mut self.slots.as_mut()[at as usize]
     }
 
+    /// All slots, for other structures than lists through them.
+    #[inline]
+    pub(crate) fn slots(&self) -> &[Slot<P, M>] {
+        self.slots.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn slots_mut(&mut self) -> &mut [Slot<P, M>] {
+        self.slots.as_mut()
+    }
+
     /// Frees the slot, which is on no list, and returns its packet.
     #[inline]
     pub(crate) fn remove(&mut self, at: u32) -> Option<P> {

@@ -150,6 +150,7 @@ mod tests {
         timers: TimerModel::KernelLike,
         handle: 0,
         is_root: true,
+        pacing_offload_ns: 0,
         created_ns: 0,
     };
     const JIFFY_NS: u64 = 4_000_000;

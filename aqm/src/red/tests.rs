@@ -377,3 +377,32 @@ fn without_heap() {
     assert_eq!((queue.stats().pdrop, cx.dropped[0].reason), (1, DropReason::StorageFull));
     let _ = cx.coarse_now_ns();
 }
+
+#[test]
+fn random_calls_conserve_packets() {
+    use crate::conservation::{self, Chance};
+    let base = Config { min_bytes: 10_000, max_bytes: 30_000, limit_bytes: 60_000, wlog: 2, ..config() };
+    for (seed, config) in [
+        base,
+        Config { ecn: true, ..base },
+        Config { ecn: true, nodrop: true, limit_bytes: 20_000, ..base },
+        Config { ecn: true, harddrop: true, adaptive: true, legacy_flags: true, ..base },
+        Config { limit_bytes: 0, ..base },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let changes = |queue: &mut Made, cx: &mut Chance| queue.change(&config, cx).unwrap();
+        let same = |queue: &Made| {
+            let (own, inner) = (queue.counters(), queue.child_counters());
+            assert_eq!((own.qlen, own.backlog_bytes), (inner.qlen, inner.backlog_bytes));
+        };
+        let mut queue = Made::new(config).unwrap();
+        conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, changes, same);
+    }
+    let mut queue = Red::<Descriptor, Heap, FqCodel<Descriptor>>::in_storage(base).unwrap();
+    let mut cx = Chance::new(7);
+    queue.attach(FqCodel::new(crate::fq_codel::Config { limit: Some(10), ..Default::default() }).unwrap(), &mut cx);
+    conservation::run(&mut queue, &mut cx, 20_000, |_, _| {}, |_| {});
+    assert!(queue.stats().pdrop > 0, "fq_codel answers congestion, too");
+}

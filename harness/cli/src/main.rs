@@ -1,6 +1,7 @@
 //! The `debloat` command.
 
 mod conform;
+mod oracle;
 mod table;
 mod trace;
 
@@ -22,6 +23,9 @@ struct Cli {
 enum Command {
     /// Replay traces of real kernels through the ports (the default)
     Conform(conform::Options),
+    /// Linux's own machine code as the judge: kernels, comparisons, golden traces
+    #[command(subcommand)]
+    Oracle(oracle::Command),
     /// Look into trace files
     #[command(subcommand)]
     Trace(trace::Command),
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let end = match cli.command.unwrap_or_else(|| Command::Conform(conform::Options::default())) {
         Command::Conform(options) => conform::run(&options),
+        Command::Oracle(command) => oracle::run(&command),
         Command::Trace(command) => trace::run(&command),
     };
     match end {

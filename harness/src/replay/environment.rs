@@ -72,6 +72,9 @@ impl Environment<TracePacket> for Recorded<'_> {
         self.clock_reads += 1;
         now.unwrap_or(self.call.time_ns)
     }
+    fn coarse_now_ns(&mut self) -> u64 {
+        self.call.time_ns
+    }
     fn random_u8(&mut self) -> u8 {
         self.draw(8) as u8
     }

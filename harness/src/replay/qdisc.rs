@@ -18,6 +18,8 @@ pub struct QdiscReplay<'a> {
     subject: Box<dyn Subject<TracePacket>>,
     report: Report,
     recent: VecDeque<String>,
+    keeps_context: bool,
+    values: Vec<Option<u64>>,
 }
 
 /// Collects the differences of one event.
@@ -52,7 +54,26 @@ impl<'a> QdiscReplay<'a> {
             return Err(ReplayError::UnknownSubject { name: about.name.clone() });
         }
         let subject = tc::build(&format!("{} {}", about.name, about.options), linux, header.host())?;
-        Ok(Self { header, about, subject, report: Report::default(), recent: VecDeque::new() })
+        Ok(Self {
+            header,
+            about,
+            subject,
+            report: Report::default(),
+            recent: VecDeque::new(),
+            keeps_context: true,
+            values: Vec::new(),
+        })
+    }
+
+    /// The same, without remembering the last events for a divergence's report: for runs that make events fast.
+    pub fn without_context(mut self) -> Self {
+        self.keeps_context = false;
+        self
+    }
+
+    /// The first divergence, if there is one by now; taken.
+    pub fn take_divergence(&mut self) -> Option<Divergence> {
+        self.report.first.take()
     }
 
     /// Replays one event.
@@ -66,7 +87,7 @@ impl<'a> QdiscReplay<'a> {
             Event::Call(call) => self.call(call, &mut comparison)?,
             Event::State(state) => self.snapshots(&state.snapshots, &mut comparison)?,
             Event::Statistics(statistics) => {
-                let attachment = if self.about.root { Attachment::Root { refcnt: 2 } } else { Attachment::Parent(0) };
+                let attachment = if self.about.root { Attachment::Root { refcnt: 2 } } else { Attachment::Parent(self.about.parent) };
                 let shown = self.subject.shown(self.about.handle, attachment, statistics.time_ns);
                 let json = shown.json();
                 for value in &statistics.values {
@@ -112,7 +133,7 @@ impl<'a> QdiscReplay<'a> {
                 });
             }
         }
-        if self.report.first.is_none() {
+        if self.keeps_context && self.report.first.is_none() {
             if self.recent.len() == CONTEXT {
                 self.recent.pop_front();
             }
@@ -227,14 +248,14 @@ impl<'a> QdiscReplay<'a> {
                 .get(usize::from(snapshot.schema))
                 .filter(|schema| schema.fields.len() == snapshot.values.len())
                 .ok_or(ReplayError::BadSnapshot { event, schema: snapshot.schema })?;
-            for (field, &expected) in schema.fields.iter().zip(&snapshot.values) {
-                let actual = self.subject.probe(&schema.name, snapshot.key, &field.name).ok_or_else(|| {
-                    ReplayError::UnknownState {
-                        event,
-                        schema: schema.name.clone(),
-                        field: field.name.clone(),
-                        key: snapshot.key,
-                    }
+            self.values.clear();
+            self.subject.probe_all(&schema.name, snapshot.key, &schema.fields, &mut self.values);
+            for ((field, &expected), actual) in schema.fields.iter().zip(&snapshot.values).zip(&self.values) {
+                let actual = actual.ok_or_else(|| ReplayError::UnknownState {
+                    event,
+                    schema: schema.name.clone(),
+                    field: field.name.clone(),
+                    key: snapshot.key,
                 })?;
                 self.report.state_values += 1;
                 if expected != actual {

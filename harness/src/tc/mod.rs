@@ -12,7 +12,10 @@
 
 mod cake;
 mod codel;
+mod dualpi2;
 mod fq_codel;
+mod fq_pie;
+mod pie;
 mod print;
 mod registry;
 #[cfg(test)]
@@ -48,6 +51,22 @@ pub trait Options: Default {
         let _ = words;
         Ok(())
     }
+
+    /// Reads the whole text. Only a qdisc whose text has options that are not in its configuration reads otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The first word that is not understood.
+    fn read(words: &mut Words<'_>) -> Result<Self, ParseError> {
+        let mut config = Self::default();
+        while let Some(option) = words.next() {
+            if !config.option(option, words)? {
+                return Err(words.unknown(option, Self::WORDS));
+            }
+        }
+        config.finish(words)?;
+        Ok(config)
+    }
 }
 
 /// Parses option text as tc accepts it after the qdisc's name.
@@ -63,12 +82,5 @@ pub fn parse<C: Options>(text: &str) -> Result<C, ParseError> {
 }
 
 fn parse_words<C: Options>(words: &mut Words<'_>) -> Result<C, ParseError> {
-    let mut config = C::default();
-    while let Some(option) = words.next() {
-        if !config.option(option, words)? {
-            return Err(words.unknown(option, C::WORDS));
-        }
-    }
-    config.finish(words)?;
-    Ok(config)
+    C::read(words)
 }

@@ -1,4 +1,4 @@
-use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, cake, codel, fq_codel};
+use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup};
 
 use super::words::nearest;
 use super::{Attachment, Options, ParseError, Printer, Problem, Shown, ShownClass, Words, parse_words};
@@ -71,9 +71,12 @@ macro_rules! registry {
 }
 
 registry! {
-    cake::Config => cake::Cake::new,
-    codel::Config => codel::Codel::new,
-    fq_codel::Config => fq_codel::FqCodel::new,
+    debloat_aqm::cake::Config => debloat_aqm::cake::Cake::new,
+    debloat_aqm::codel::Config => debloat_aqm::codel::Codel::new,
+    debloat_aqm::fq_codel::Config => debloat_aqm::fq_codel::FqCodel::new,
+    debloat_aqm::pie::Config => debloat_aqm::pie::Pie::new,
+    debloat_aqm::fq_pie::Config => debloat_aqm::fq_pie::FqPie::new,
+    debloat_aqm::dualpi2::Config => debloat_aqm::dualpi2::DualPi2::new,
 }
 
 /// Makes a qdisc from tc's text, such as `fq_codel limit 1000 ecn`.

@@ -5,6 +5,8 @@ use debloat_aqm::{Context, Descriptor, Host, Linux, codel, fq_codel};
 use super::units::significant;
 use super::*;
 
+mod pie_family;
+
 fn shown(text: &str) -> Shown {
     let queue = build::<Descriptor>(text, Linux::V7_2, Host::default()).unwrap();
     queue.shown(0x2_0000, Attachment::Parent(0x1_0001), 5_000_000_000)

@@ -29,7 +29,9 @@ impl FromStr for Rate {
         let bits = scaled(text, |unit| {
             let (unit, bits) = match unit {
                 "" => return Some(1.0),
-                unit => unit.strip_suffix("bit").map(|unit| (unit, 1.0)).or(unit.strip_suffix("bps").map(|u| (u, 8.0)))?,
+                unit => {
+                    unit.strip_suffix("bit").map(|unit| (unit, 1.0)).or(unit.strip_suffix("bps").map(|u| (u, 8.0)))?
+                }
             };
             Some(bits * PREFIXES.iter().find(|(prefix, _)| *prefix == unit)?.1)
         })?;
@@ -170,17 +172,23 @@ pub mod sizes {
     }
 }
 
-/// C's `%.3g`: three significant digits, no trailing zeros, an exponent from 1000 on.
+/// C's `%.3g`: three significant digits.
 pub(super) fn significant(value: f64) -> String {
-    let scientific = format!("{value:.2e}");
+    general(value, 3)
+}
+
+/// C's `%g` with that many significant digits: no trailing zeros, an exponent where it would be shorter.
+pub(super) fn general(value: f64, digits: usize) -> String {
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let trim = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    if (-4..3).contains(&exponent) {
-        trim(&format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0)))
+    let places = i32::try_from(digits).unwrap_or(i32::MAX) - 1 - exponent;
+    if exponent >= -4 && places >= 0 {
+        trim(&format!("{value:.*}", usize::try_from(places).unwrap_or(0)))
     } else {
         format!("{}e{}{:02}", trim(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.abs())
     }

@@ -136,6 +136,15 @@ impl<'a> Words<'a> {
         self.value_by(option, wanted, |text| T::try_from(integer(text)?).ok())
     }
 
+    /// An integer of at most `max`.
+    ///
+    /// # Errors
+    ///
+    /// The text ends here, or the number is none or too large.
+    pub fn integer_to(&mut self, option: Word<'_>, wanted: &'static str, max: u32) -> Result<u32, ParseError> {
+        self.value_by(option, wanted, |text| u32::try_from(integer(text)?).ok().filter(|value| *value <= max))
+    }
+
     /// A value of a type that knows how to read itself.
     ///
     /// # Errors

@@ -66,10 +66,20 @@ pub struct QdiscSubject {
     pub handle: u32,
     /// Is it the root of its device queue?
     pub root: bool,
+    /// The class above it, `major << 16 | minor`, as tc prints it; 0 for a root, or if unknown.
+    #[serde(default, skip_serializing_if = "no_class")]
+    pub parent: u32,
+    /// The clock when it was created, ns, where known: periodic timers count from here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub created_ns: u64,
     /// The device.
     pub device: Device,
     /// Where flow hashes come from.
     pub hashes: Hashes,
+}
+
+fn no_class(class: &u32) -> bool {
+    *class == 0
 }
 
 /// The device which a qdisc sits on.
@@ -155,6 +165,7 @@ impl Header {
             timers: TimerModel::KernelLike,
             handle: qdisc.handle,
             is_root: qdisc.root,
+            created_ns: qdisc.created_ns,
             ..Host::default()
         }
     }
@@ -164,4 +175,8 @@ impl Header {
         let index = self.schemas.iter().position(|schema| schema.name == name)?;
         Some((u16::try_from(index).ok()?, &self.schemas[index]))
     }
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }

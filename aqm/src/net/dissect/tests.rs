@@ -4,6 +4,7 @@ use std::vec::Vec;
 use std::{assert_eq, vec};
 
 use super::*;
+use crate::net::testing::{Dice, frame};
 use crate::net::{HostHashes, VlanTag};
 
 /// The key of spec/common.md §8.4 and spec/cake.md §23.16: bytes 00 01 … 0f.
@@ -427,9 +428,20 @@ fn check(headers: &Headers<'_>) {
     assert_eq!(keys.hash(&KEY), expected.max(1));
     let _ = keys.host_hashes(&KEY);
     // The short way finds what the walk finds.
-    if headers.vlan.is_none()
-        && let Some(short) = plain_ipv4(headers)
-    {
+    if let Some(short) = plain(headers) {
         assert_eq!(short, walk(headers));
     }
+}
+
+/// On structured frames too; the short way is taken often.
+#[test]
+fn random_frames() {
+    let mut short = 0;
+    let mut dice = Dice::seeded(3);
+    for _ in 0..50_000 {
+        let frame = frame(&mut dice);
+        check(&frame.headers());
+        short += u32::from(plain(&frame.headers()).is_some());
+    }
+    assert!(short > 5_000, "{short}");
 }

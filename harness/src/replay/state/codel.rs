@@ -1,7 +1,19 @@
 use debloat_aqm::codel::{Codel, Controller};
-use debloat_aqm::{Context, Packet, Storage};
+use debloat_aqm::{Context, Counters, Packet, Qdisc, Storage};
 
 use super::Probe;
+
+/// The counters that every qdisc has.
+pub(super) fn counter(c: &Counters, field: &str) -> Option<u64> {
+    Some(match field {
+        "drops" => c.drops.into(),
+        "overlimits" => c.overlimits.into(),
+        "requeues" => c.requeues.into(),
+        "sent_bytes" => c.sent_bytes,
+        "sent_packets" => c.sent_packets,
+        _ => return None,
+    })
+}
 
 /// A CoDel controller's fields.
 pub(super) fn controller(c: &Controller, field: &str) -> Option<u64> {
@@ -27,6 +39,7 @@ impl<P: Packet, S: Storage> Probe for Codel<P, S> {
                 "ecn_mark" => s.ecn_mark.into(),
                 "ce_mark" => s.ce_mark.into(),
                 "drop_overlimit" => s.drop_overlimit.into(),
+                "drops" | "sent_bytes" | "sent_packets" => return counter(self.counters(), field),
                 // Handed to the parents and cleared before the call ends.
                 "drop_count" | "drop_len" => 0,
                 _ => return None,
