@@ -2,9 +2,8 @@
 //! Appendix C) and CAKE's DSCP reading and washing (spec/cake.md §8.3).
 //!
 //! Each function takes the packet's bytes from the link-layer header on, the offset of the IP header, and the
-//! packet's EtherType, as [`Headers`](super::Headers) has them. If that EtherType is a VLAN's, the tags are looked
-//! through where Ethernet has them (from byte 14 on), seven at most; the IP header is taken from the offset all the
-//! same.
+//! packet's EtherType, as [`Headers`](super::Headers) has them. If that EtherType is a VLAN's, the tags before the IP
+//! header are looked through ([`ethertype_after_vlans`]); the IP header is taken from the offset all the same.
 
 use super::headers::{ETHERNET_HEADER, VLAN_TAG, array_at, be16_at, ethertype};
 

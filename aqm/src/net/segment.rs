@@ -156,7 +156,7 @@ impl<'a> Segmenter<'a> {
     /// If it is not a whole TCP or UDP packet over IPv4 or IPv6, or its payload fits one segment: what Linux refuses
     /// to segment as well.
     pub fn new(frame: &'a [u8], segment_bytes: u16) -> Result<Self, SegmentError> {
-        Self::of_headers(&super::frame::parse_ethernet(frame), segment_bytes)
+        Self::of_headers(&Headers::ethernet(frame), segment_bytes)
     }
 
     /// The same for a packet whose network header is known. `packet.bytes` must be the whole packet.

@@ -80,7 +80,9 @@ fn founding_congestion_control(name: &str) -> Option<(Subject, String)> {
         "dctcp" => "fq_codel ce_threshold 1ms",
         _ => return None,
     };
-    let subject = CcSubject { name: name.into(), options: String::new(), parameters: BTreeMap::new() };
+    // Both flows had negotiated ECN.
+    let parameters = BTreeMap::from([("ecn".to_owned(), 1)]);
+    let subject = CcSubject { name: name.into(), options: "ecn=1".into(), parameters };
     let description = format!("two TCP flows with ECN, IPv4, through htb of 20 Mbit/s and {below}, RTT 20 ms");
     Some((Subject::CongestionControl(subject), description))
 }

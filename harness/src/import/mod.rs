@@ -5,23 +5,24 @@
 //! those of interrupts, gives packets numbers instead of addresses, and names the values of raw states.
 
 mod cake;
-mod cc_layout;
+mod cc;
 mod error;
 mod fifos;
-mod hooks;
 mod layout;
 mod meta;
 mod packets;
 mod qdisc;
 mod record;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+pub use cc::{congestion_control, shorten};
 pub use error::{ImportError, ImportErrorKind};
-pub use hooks::congestion_control;
 pub use meta::Meta;
 pub use qdisc::qdisc;
 pub use symbols::Symbols;

@@ -29,7 +29,9 @@ impl FromStr for Rate {
         let bits = scaled(text, |unit| {
             let (unit, bits) = match unit {
                 "" => return Some(1.0),
-                unit => unit.strip_suffix("bit").map(|unit| (unit, 1.0)).or(unit.strip_suffix("bps").map(|u| (u, 8.0)))?,
+                unit => {
+                    unit.strip_suffix("bit").map(|unit| (unit, 1.0)).or(unit.strip_suffix("bps").map(|u| (u, 8.0)))?
+                }
             };
             Some(bits * PREFIXES.iter().find(|(prefix, _)| *prefix == unit)?.1)
         })?;

@@ -62,8 +62,8 @@ pub fn from_json_lines(input: impl BufRead) -> Result<Trace, TraceError> {
             let source = serde::de::Error::custom(what);
             fail(at, TraceErrorKind::Json { line: number, source })
         };
-        let line = serde_json::from_str(&text)
-            .map_err(|source| fail(at, TraceErrorKind::Json { line: number, source }))?;
+        let line =
+            serde_json::from_str(&text).map_err(|source| fail(at, TraceErrorKind::Json { line: number, source }))?;
         match line {
             _ if end.is_some() => return Err(wrong("a line after the end")),
             Line::Header(first) if header.is_none() => header = Some(first),

@@ -175,7 +175,7 @@ impl Display for Statistics {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("statistics")?;
         for value in &self.values {
-            write!(f, " {}={}", value.name, value.value)?;
+            write!(f, " {}={}", value.name.escape_debug(), value.value)?;
         }
         if self.text.is_empty() { Ok(()) } else { write!(f, " text {:?}", self.text) }
     }

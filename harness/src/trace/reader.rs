@@ -80,7 +80,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Where the reader is: the next event's place.
-    pub const fn position(&self) -> Position {
+    pub const fn place(&self) -> Position {
         self.at
     }
 

@@ -35,7 +35,7 @@ fn many_blocks_come_back() {
     let mut reader = Reader::new(&bytes[..]).unwrap();
     let events: Result<Vec<_>, _> = reader.by_ref().collect();
     assert_eq!(events.unwrap(), trace.events);
-    assert_eq!((reader.position().block, reader.position().event, reader.packets()), (3, 8000, 8000));
+    assert_eq!((reader.place().block, reader.place().event, reader.packets()), (3, 8000, 8000));
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn payload(trace: &Trace) -> Vec<u8> {
 
 #[test]
 fn arbitrary_columns_never_panic() {
-    bolero::check!().with_iterations(5000).with_max_len(4096).for_each(|bytes: &[u8]| {
+    bolero::check!().with_iterations(400).with_max_len(4096).for_each(|bytes: &[u8]| {
         let (count, bytes) = bytes.split_first().unwrap_or((&1, &[]));
         assert!(read(&with_payload(bytes, (*count).into())).is_err());
         // Columns that are at least split rightly: all bytes in one.
@@ -96,15 +96,14 @@ fn arbitrary_columns_never_panic() {
 
 #[test]
 fn changed_columns_never_panic() {
-    let seeds = [written(&sample()), vec![]];
-    bolero::check!().with_iterations(3000).with_max_len(2048).for_each(|bytes: &[u8]| {
+    bolero::check!().with_iterations(2000).with_max_len(2048).for_each(|bytes: &[u8]| {
         let events = if bytes.len() % 2 == 0 { sample().events } else { Choices::new(bytes).events() };
         if events.is_empty() {
             return;
         }
         let count = events.len() as u32;
         let mut payload = payload(&Trace { header: header(), events });
-        for change in bytes.chunks_exact(3).take(1 + seeds.len()) {
+        for change in bytes.chunks_exact(3).take(3) {
             let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % payload.len();
             payload[at] ^= change[2];
         }
@@ -115,9 +114,7 @@ fn changed_columns_never_panic() {
 #[test]
 fn an_error_names_the_block_and_the_event() {
     let mut payload = payload(&sample());
-    // The last byte of the last fixed column but one: the length of the last text, 6. The text then ends too early.
-    let last_text = payload.len() - 1 - payload.iter().rev().position(|byte| *byte == b'\n').unwrap();
-    assert_eq!(payload[last_text], b'\n');
+    let last_text = payload.windows(6).position(|bytes| bytes == b"qdisc\n").unwrap();
     payload[last_text] = 0xff;
     let bytes = with_payload(&payload, sample().events.len() as u32);
     let error = read(&bytes).unwrap_err();
@@ -183,7 +180,10 @@ fn frames_in_another_place_are_refused() {
     let block = &one[empty..one.len() - 33];
     let trailer = &one[one.len() - 33..];
     // Twice the same block, no block, bytes behind the trailer.
-    assert!(matches!(kind(&[&one[..empty], block, block, trailer].concat()), TraceErrorKind::Checksum { part: "block" }));
+    assert!(matches!(
+        kind(&[&one[..empty], block, block, trailer].concat()),
+        TraceErrorKind::Checksum { part: "block" }
+    ));
     assert!(matches!(kind(&[&one[..empty], trailer].concat()), TraceErrorKind::Checksum { part: "trailer" }));
     assert!(matches!(kind(&[&one[..], &[0]].concat()), TraceErrorKind::TrailingBytes));
     // A block of another trace.
@@ -191,7 +191,10 @@ fn frames_in_another_place_are_refused() {
     other.header.tool = "other".into();
     let other = written(&other);
     let other_start = other.len() - block.len() - 33;
-    assert!(matches!(kind(&[&other[..other_start], block, trailer].concat()), TraceErrorKind::Checksum { part: "block" }));
+    assert!(matches!(
+        kind(&[&other[..other_start], block, trailer].concat()),
+        TraceErrorKind::Checksum { part: "block" }
+    ));
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn hostile_lengths_are_refused_before_anything_is_allocated() {
         let at = start.len() + 5;
         let said = 1000u32.wrapping_add(change).to_le_bytes();
         bytes[at..at + 4].copy_from_slice(&said);
-        let (_, crc) = super::damage::start();
+        let (_, crc) = self::start();
         let fields: Vec<u8> = bytes[start.len() + 1..start.len() + 13].to_vec();
         let crc = checksum(crc, 0, BLOCK, &fields, &bytes[start.len() + 17..]);
         bytes[start.len() + 13..start.len() + 17].copy_from_slice(&crc.to_le_bytes());

@@ -124,10 +124,7 @@ impl<'a> Choices<'a> {
                 segments: self.number() as u16,
                 kind: self.number() as u32,
             }),
-            segments: self.some(3, |c| SegmentInfo {
-                len_bytes: c.number() as u32,
-                truesize_bytes: c.number() as u32,
-            }),
+            segments: self.some(3, |c| SegmentInfo { len_bytes: c.number() as u32, truesize_bytes: c.number() as u32 }),
             charged_to_socket: self.flag(),
             departure_ns: self.number(),
             vlan: self.flag().then(|| VlanTag { tpid: self.number() as u16, tci: self.number() as u16 }),
