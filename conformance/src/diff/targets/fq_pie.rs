@@ -92,6 +92,10 @@ impl Target for FqPie {
         }
     }
 
+    fn high_draws(&self, dice: &mut Dice<'_>) -> bool {
+        dice.one_in(4)
+    }
+
     fn has_timer(&self) -> bool {
         true
     }
