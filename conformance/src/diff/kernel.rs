@@ -81,6 +81,7 @@ impl<'w> Session<'w> {
                 parameters: Default::default(),
                 handle: case.device.handle,
                 root: case.device.is_root,
+                parent: 0,
                 created_ns: case.start_ns,
                 device: TraceDevice {
                     mtu_bytes: case.device.mtu_bytes,

@@ -65,6 +65,7 @@ fn founding_qdisc(name: &str) -> Option<(Subject, String)> {
         options: options.into(),
         parameters,
         handle: if root { 0x0001_0000 } else { 0x0002_0000 },
+        parent: 0,
         root,
         created_ns: 0,
         device: Device { mtu_bytes: 1500, link_header_bytes: 14, tx_queue_len: 1000 },
