@@ -31,8 +31,12 @@ pub struct Parameters {
     pub limit: u32,
     /// µs.
     pub target_us: u32,
+    /// The same as it is kept, in psched ticks.
+    pub target_ticks: u64,
     /// µs, whole jiffies: 15 ms read back as 16 ms at HZ 250.
     pub tupdate_us: u32,
+    /// The same as it is kept.
+    pub tupdate_jiffies: u32,
     /// Weight of the delay's distance from the target.
     pub alpha: u32,
     /// Weight of the delay's change.
@@ -91,7 +95,9 @@ impl Law {
         Parameters {
             limit,
             target_us: ticks_to_us(self.target),
+            target_ticks: self.target,
             tupdate_us: jiffies.jiffies_to_us(self.tupdate),
+            tupdate_jiffies: self.tupdate,
             alpha: self.alpha,
             beta: self.beta,
             ecn: self.ecn,

@@ -18,6 +18,9 @@ pub struct Case {
     pub start_ns: u64,
     /// Seed of the random draws.
     pub draw_seed: u64,
+    /// Most draws are high: what is decided by a small probability seldom happens, and what only follows long luck does.
+    #[serde(default)]
+    pub high_draws: bool,
     /// The operations.
     pub steps: Vec<Step>,
 }
@@ -163,6 +166,7 @@ impl Case {
         let start_ns = start(dice);
         let style = Style::draw(dice);
         let draw_seed = u64::from(dice.u32()) << 32 | u64::from(dice.u32());
+        let high_draws = target.high_draws(dice);
         let steps = (0..steps).map(|_| step(target, dice, &style)).collect();
         let device = Device {
             mtu_bytes: host.mtu_bytes,
@@ -171,7 +175,7 @@ impl Case {
             handle: host.handle,
             is_root: host.is_root,
         };
-        Self { device, options, start_ns, draw_seed, steps }
+        Self { device, options, start_ns, draw_seed, high_draws, steps }
     }
 }
 

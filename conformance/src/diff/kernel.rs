@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use debloat_aqm::SplitMix64;
 use debloat_aqm::net::ecn;
 use debloat_harness::trace::{
     Arrival, ByteChange, Call, Delivered, Device as TraceDevice, DropCause, GsoInfo, Hashes, Header, Kernel, Moment,
     Operation, Origin, Outcome, PacketRef, QdiscSubject, Snapshot, Step as TraceStep, Subject, VlanTag,
 };
 use debloat_oracle::{
-    Error, Event as Seen, Field, Gso, GsoType, Hash, KernelQdisc, KernelSocket, PacketRef as KernelPacket, PacketSpec,
-    QdiscSetup, ROOT, SocketRef, Vlan, Width, World, nla,
+    DrawScript, Error, Event as Seen, Field, Gso, GsoType, Hash, KernelQdisc, KernelSocket, PacketRef as KernelPacket,
+    PacketSpec, QdiscSetup, ROOT, SocketRef, Vlan, Width, World, nla,
 };
 
 use super::case::{Case, Draft, Op, OptionSet, Step};
@@ -108,6 +109,7 @@ impl<'w> Session<'w> {
         env.clear_events();
         env.set_clock_step(0);
         env.seed_draws(case.draw_seed);
+        env.script_draws(case.high_draws.then(|| high_draws(case.draw_seed)));
         self.world.set_time(case.start_ns);
         let setup = QdiscSetup {
             mtu: case.device.mtu_bytes,
@@ -127,6 +129,16 @@ impl<'w> Session<'w> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Draws of which 63 in 64 have their three top bits set, in 64 and in 32 bits.
+fn high_draws(seed: u64) -> DrawScript {
+    const TOP: u64 = 7 << 61 | 7 << 29;
+    let mut random = SplitMix64(seed);
+    Box::new(move |_| match random.next_u64().is_multiple_of(64) {
+        true => random.next_u64(),
+        false => random.next_u64() | TOP,
+    })
 }
 
 /// Option attributes as the payload of `TCA_OPTIONS`; nothing at all if there are none.

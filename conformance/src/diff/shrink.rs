@@ -52,6 +52,7 @@ mod tests {
             options: OptionSet::default(),
             start_ns: 0,
             draw_seed: 0,
+            high_draws: false,
             steps: (0..100).map(step).collect(),
         };
         let time = |case: &Case| case.steps.iter().map(|step| step.advance_ns).sum::<u64>();

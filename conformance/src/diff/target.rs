@@ -29,6 +29,12 @@ pub trait Target: Sync {
         let _ = (dice, draft);
     }
 
+    /// Should most draws of the next case be high? See [`Case::high_draws`](super::Case::high_draws).
+    fn high_draws(&self, dice: &mut Dice<'_>) -> bool {
+        let _ = dice;
+        false
+    }
+
     /// Does the qdisc have a jiffy timer that the operations should fire?
     fn has_timer(&self) -> bool {
         false

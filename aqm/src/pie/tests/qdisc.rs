@@ -137,7 +137,9 @@ fn parameters_change_and_reset() {
     let defaults = Parameters {
         limit: 1000,
         target_us: 15_000,
+        target_ticks: 234_375,
         tupdate_us: 16_000,
+        tupdate_jiffies: 4,
         alpha: 2,
         beta: 20,
         ecn: false,
@@ -145,7 +147,6 @@ fn parameters_change_and_reset() {
         dq_rate_estimator: false,
     };
     assert_eq!(queue.parameters(), defaults);
-    assert_eq!((queue.law.target, queue.law.tupdate), (234_375, 4));
     let mut cx = Scripted::at(ms(1_000));
     for id in 1..=5 {
         let _ = queue.enqueue(Descriptor::new(1000).with_id(id), &mut cx);
@@ -168,7 +169,9 @@ fn parameters_change_and_reset() {
         Parameters {
             limit: 2,
             target_us: ((78_125_015u64 << 6) as u32) / 1000,
+            target_ticks: 78_125_015,
             tupdate_us: 32_000,
+            tupdate_jiffies: 8,
             alpha: 3,
             beta: 4,
             ecn: true,

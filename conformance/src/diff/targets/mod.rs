@@ -2,11 +2,13 @@
 
 mod codel;
 mod fq_codel;
+mod fq_pie;
+mod pie;
 
 use super::target::Target;
 
 /// All targets.
-pub const TARGETS: &[&dyn Target] = &[&codel::Codel, &fq_codel::FqCodel];
+pub const TARGETS: &[&dyn Target] = &[&codel::Codel, &fq_codel::FqCodel, &pie::Pie, &fq_pie::FqPie];
 
 /// The target of a tc name.
 pub fn find(kind: &str) -> Option<&'static dyn Target> {

@@ -1,6 +1,7 @@
 use debloat_aqm::fq_pie::FqPie;
-use debloat_aqm::{Packet, Storage};
+use debloat_aqm::{Packet, Qdisc, Storage};
 
+use super::codel::counter;
 use super::{Probe, pie};
 
 impl<P: Packet, S: Storage> Probe for FqPie<P, S> {
@@ -22,8 +23,12 @@ impl<P: Packet, S: Storage> Probe for FqPie<P, S> {
 }
 
 fn qdisc<P: Packet, S: Storage>(queue: &FqPie<P, S>, field: &str) -> Option<u64> {
-    let s = queue.stats();
+    let (s, p) = (queue.stats(), queue.parameters());
     Some(match field {
+        "flows" => p.flows.into(),
+        "quantum" => p.quantum_bytes.into(),
+        "memory_limit" => p.memory_limit_bytes.into(),
+        "ecn_prob" => p.ecn_prob_percent.into(),
         "cursor" => queue.cursor().into(),
         "packets_in" => s.packets_in.into(),
         "dropped" => s.dropped.into(),
@@ -34,6 +39,6 @@ fn qdisc<P: Packet, S: Storage>(queue: &FqPie<P, S>, field: &str) -> Option<u64>
         "new_flow_count" => s.new_flow_count.into(),
         "new_flows_len" => s.new_flows_len.into(),
         "old_flows_len" => s.old_flows_len.into(),
-        _ => return None,
+        _ => return counter(queue.counters(), field).or_else(|| pie::parameter(&p.pie, field)),
     })
 }

@@ -1,7 +1,8 @@
-use debloat_aqm::pie::{Controller, Pie};
-use debloat_aqm::{Packet, Storage};
+use debloat_aqm::pie::{Controller, Parameters, Pie};
+use debloat_aqm::{Packet, Qdisc, Storage};
 
 use super::Probe;
+use super::codel::counter;
 
 /// A PIE controller's fields.
 pub(super) fn controller(c: &Controller, field: &str) -> Option<u64> {
@@ -18,6 +19,21 @@ pub(super) fn controller(c: &Controller, field: &str) -> Option<u64> {
     })
 }
 
+/// The parameters' fields.
+pub(super) fn parameter(p: &Parameters, field: &str) -> Option<u64> {
+    Some(match field {
+        "limit" => p.limit.into(),
+        "target" => p.target_ticks,
+        "tupdate" => p.tupdate_jiffies.into(),
+        "alpha" => p.alpha.into(),
+        "beta" => p.beta.into(),
+        "ecn" => p.ecn.into(),
+        "bytemode" => p.bytemode.into(),
+        "dq_rate_estimator" => p.dq_rate_estimator.into(),
+        _ => return None,
+    })
+}
+
 impl<P: Packet, S: Storage> Probe for Pie<P, S> {
     fn probe(&self, schema: &str, _: u64, field: &str) -> Option<u64> {
         let s = self.stats();
@@ -29,7 +45,7 @@ impl<P: Packet, S: Storage> Probe for Pie<P, S> {
                 "overlimit" => s.overlimit.into(),
                 "ecn_mark" => s.ecn_mark.into(),
                 "maxq" => s.maxq.into(),
-                _ => return None,
+                _ => return counter(self.counters(), field).or_else(|| parameter(&self.parameters(), field)),
             }),
             _ => None,
         }
