@@ -20,7 +20,13 @@ pub struct TracePacket {
 impl TracePacket {
     /// The packet of an arrival.
     pub fn new(arrival: &Arrival, hashes: Hashes) -> Self {
-        Self { bytes: arrival.bytes.clone(), arrival: Box::new(arrival.clone()), hashes, segment: 0, hashed: Vec::new() }
+        Self {
+            bytes: arrival.bytes.clone(),
+            arrival: Box::new(arrival.clone()),
+            hashes,
+            segment: 0,
+            hashed: Vec::new(),
+        }
     }
 
     /// Knows the hashes which the call made: a secret that is not known can only be asked for those.

@@ -1,4 +1,6 @@
-use debloat_aqm::cake::{AckFilter, Cake, ClassStats, Config, Diffserv, FlowMode, Framing, Parameters, Stats, TinStats};
+use debloat_aqm::cake::{
+    AckFilter, Cake, ClassStats, Config, Diffserv, FlowMode, Framing, Parameters, Stats, TinStats,
+};
 use debloat_aqm::{Context, Counters, Environment, Heap, Packet};
 use serde_json::{Map, Value};
 
@@ -353,7 +355,8 @@ fn table(tins: &[TinStats]) -> String {
         ("max_len", |tin| tin.max_packet_bytes.to_string()),
         ("quantum", |tin| tin.flow_quantum.to_string()),
     ];
-    let columns = |cells: &mut dyn Iterator<Item = String>| -> String { cells.map(|cell| format!(" {cell:>12}")).collect() };
+    let columns =
+        |cells: &mut dyn Iterator<Item = String>| -> String { cells.map(|cell| format!(" {cell:>12}")).collect() };
     let mut text = format!("          {}\n", columns(&mut names[..tins.len()].iter().map(|name| (*name).to_owned())));
     for (label, cell) in rows {
         text.push_str(&format!("  {label:<8}{}\n", columns(&mut tins.iter().map(cell))));

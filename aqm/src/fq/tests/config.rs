@@ -171,7 +171,7 @@ fn parameters_and_refusals() {
     let offload = Config { offload_horizon_us: Some(500), ..none };
     assert!(result(Linux::V7_2, offload).is_err() && result(Linux::V6_12, offload).is_err());
     let host = Host { pacing_offload_ns: 500_000, ..Host::default() };
-    assert_eq!(Fq::<P>::new(offload.on_host(host)).unwrap().parameters().offload_horizon_us, 500);
+    assert_eq!(Fq::<P>::new(offload.on_host(host)).unwrap().parameters().offload_horizon_us, Some(500));
     for (mtu_bytes, quantum, initial) in
         [(1500, 3028, 15_140), (0, 256, 140), (1 << 24, 1 << 20, 1 << 20), ((1 << 31) - 1, 1 << 20, 1 << 20)]
     {

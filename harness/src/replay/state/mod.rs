@@ -3,9 +3,13 @@
 mod cake;
 mod codel;
 mod dualpi2;
+mod fifo;
+mod fq;
 mod fq_codel;
 mod fq_pie;
 mod pie;
+mod red;
+mod sfq;
 
 /// Shows private state by name, for comparison with a trace's snapshots.
 pub trait Probe {

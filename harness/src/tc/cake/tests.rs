@@ -256,7 +256,10 @@ fn classes() {
         let shown = ShownClass { kind: "cake", minor: class.minor, counters: Counters::default(), statistics };
         assert!(shown.text(0x1_0000).ends_with(text), "{}", shown.text(0x1_0000));
         assert_eq!(shown.json(0x1_0000)["stats"]["deficit"], class.deficit_bytes);
-        assert_eq!(shown.json(0x1_0000)["stats"].get("drop_next").and_then(|v| v.as_i64()), class.drop_next_us.map(i64::from));
+        assert_eq!(
+            shown.json(0x1_0000)["stats"].get("drop_next").and_then(|v| v.as_i64()),
+            class.drop_next_us.map(i64::from)
+        );
     }
 }
 
@@ -376,7 +379,8 @@ fn the_real_tc_prints_the_same() {
         println!("SKIPPED the_real_tc_prints_the_same: needs iproute2's tc (apt-get install iproute2)");
         return;
     }
-    let modes = [Diffserv::Diffserv3, Diffserv::Diffserv4, Diffserv::Diffserv8, Diffserv::Besteffort, Diffserv::Unknown(9)];
+    let modes =
+        [Diffserv::Diffserv3, Diffserv::Diffserv4, Diffserv::Diffserv8, Diffserv::Besteffort, Diffserv::Unknown(9)];
     let filters = [AckFilter::Off, AckFilter::Normal, AckFilter::Aggressive, AckFilter::Unknown(7)];
     let framings = [Framing::None, Framing::Atm, Framing::Ptm, Framing::Unknown(7)];
     for round in 0..40u32 {
