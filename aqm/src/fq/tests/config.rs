@@ -240,10 +240,10 @@ fn random_calls_conserve_packets() {
                 let limit = Some(10 + cx.below(30) as u32);
                 queue.change(&Config { buckets, limit, ..Config::default() }, cx).unwrap();
             };
-            conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, changes, check);
+            conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, false, changes, check);
         }
         let config = Config { buckets: Some(8), limit: Some(30), ..Config::default() };
         let mut queue = Fq::<Descriptor, Fixed<8, 32>>::in_storage(config.behave_like(linux)).unwrap();
-        conservation::run(&mut queue, &mut Chance::new(9), 20_000, |_, _| {}, check);
+        conservation::run(&mut queue, &mut Chance::new(9), 20_000, false, |_, _| {}, check);
     }
 }
