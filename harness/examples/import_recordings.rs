@@ -1,6 +1,8 @@
-//! Imports the founding recordings: `import_recordings RECORDINGS_DIR TRACES_DIR [NAME...]`.
+//! Imports the founding recordings: `import_recordings RECORDINGS_DIR TRACES_DIR [NAME...]`; the variable `EVENTS` limits
+//! the number of events kept.
 
 use debloat_harness::import::{self, Meta, Symbols};
+use debloat_harness::trace::Subject;
 use std::error::Error;
 use std::path::Path;
 
@@ -18,8 +20,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn import_one(from: &Path, to: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     let meta = Meta::founding(name).ok_or("not a founding recording")?;
     let recording = import::open(from.join(format!("{name}.rec.zst")))?;
-    let symbols = Symbols::parse(&std::fs::read_to_string(from.join(format!("{name}.sym.txt")))?)?;
-    let trace = import::qdisc(recording, &symbols, &meta)?;
+    let mut trace = match &meta.subject {
+        Subject::Qdisc(_) => {
+            let symbols = Symbols::parse(&std::fs::read_to_string(from.join(format!("{name}.sym.txt")))?)?;
+            import::qdisc(recording, &symbols, &meta)?
+        }
+        Subject::CongestionControl(_) => import::congestion_control(recording, &meta)?,
+    };
+    if let Some(events) = std::env::var_os("EVENTS") {
+        import::shorten(&mut trace, events.to_string_lossy().parse()?);
+    }
     let folder = to.join(&meta.kernel.series);
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{}.trace", meta.subject.name()));

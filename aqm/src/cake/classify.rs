@@ -115,9 +115,9 @@ impl<P: Packet, S: Storage> Cake<P, S> {
 /// anything.
 #[cold]
 fn translate<P: Packet, E: Environment<P> + ?Sized>(keys: &mut FlowKeys, packet: &P, cx: &mut E) -> bool {
-    let is_ipv4 = packet
-        .headers()
-        .is_some_and(|headers| ecn::ethertype_after_vlans(headers.bytes, headers.ethertype) == Some(ethertype::IPV4));
+    let is_ipv4 = packet.headers().is_some_and(|headers| {
+        ecn::ethertype_after_vlans(headers.bytes, headers.network_offset, headers.ethertype) == Some(ethertype::IPV4)
+    });
     if !is_ipv4 {
         return false;
     }

@@ -2,9 +2,8 @@
 //! Appendix C) and CAKE's DSCP reading and washing (spec/cake.md §8.3).
 //!
 //! Each function takes the packet's bytes from the link-layer header on, the offset of the IP header, and the
-//! packet's EtherType, as [`Headers`](super::Headers) has them. If that EtherType is a VLAN's, the tags are looked
-//! through where Ethernet has them (from byte 14 on), seven at most; the IP header is taken from the offset all the
-//! same.
+//! packet's EtherType, as [`Headers`](super::Headers) has them. If that EtherType is a VLAN's, the tags before the IP
+//! header are looked through ([`ethertype_after_vlans`]); the IP header is taken from the offset all the same.
 
 use super::headers::{ETHERNET_HEADER, VLAN_TAG, array_at, be16_at, ethertype};
 
@@ -42,16 +41,20 @@ const ECN_MASK: u8 = 3;
 const MAX_VLAN_DEPTH: usize = 7;
 
 /// The EtherType after all in-band VLAN tags; `None` if there are too many or the frame ends in them.
+///
+/// Linux starts four bytes before the network header, so that with a network header directly behind the Ethernet
+/// header the first of the seven looks finds the frame's own EtherType (docs/spec-errata.md).
 #[inline]
 #[must_use]
-pub fn ethertype_after_vlans(bytes: &[u8], ethertype: u16) -> Option<u16> {
-    if ethertype::is_vlan(ethertype) { behind_tags(bytes) } else { Some(ethertype) }
+pub fn ethertype_after_vlans(bytes: &[u8], network_offset: usize, ethertype: u16) -> Option<u16> {
+    if ethertype::is_vlan(ethertype) { behind_tags(bytes, network_offset) } else { Some(ethertype) }
 }
 
 #[cold]
-fn behind_tags(bytes: &[u8]) -> Option<u16> {
+fn behind_tags(bytes: &[u8], network_offset: usize) -> Option<u16> {
+    let start = if network_offset == 0 { ETHERNET_HEADER } else { network_offset.checked_sub(VLAN_TAG)? };
     (0..MAX_VLAN_DEPTH)
-        .map(|depth| be16_at(bytes, ETHERNET_HEADER + VLAN_TAG * depth + 2))
+        .map(|depth| be16_at(bytes, start + VLAN_TAG * depth + 2))
         .find(|found| !found.is_some_and(ethertype::is_vlan))?
 }
 
@@ -60,7 +63,7 @@ fn behind_tags(bytes: &[u8]) -> Option<u16> {
 #[inline]
 #[must_use]
 pub fn ds_field(bytes: &[u8], network_offset: usize, ethertype: u16) -> Option<u8> {
-    match ethertype_after_vlans(bytes, ethertype)? {
+    match ethertype_after_vlans(bytes, network_offset, ethertype)? {
         ethertype::IPV4 => array_at::<20>(bytes, network_offset).map(|header| header[1]),
         ethertype::IPV6 => array_at::<40>(bytes, network_offset).map(|header| traffic_class(header[0], header[1])),
         _ => None,
@@ -99,7 +102,7 @@ pub fn try_mark_ce(bytes: &mut [u8], network_offset: usize, ethertype: u16) -> b
 /// Marks the packet CE if it is ECN-capable, and says what changed.
 #[inline]
 pub fn mark_ce(bytes: &mut [u8], network_offset: usize, ethertype: u16) -> Mark {
-    match ethertype_after_vlans(bytes, ethertype) {
+    match ethertype_after_vlans(bytes, network_offset, ethertype) {
         Some(ethertype::IPV4) => header_mut(bytes, network_offset).map_or(Mark::Failed, mark_ipv4),
         Some(ethertype::IPV6) => header_mut(bytes, network_offset).map_or(Mark::Failed, mark_ipv6),
         _ => Mark::Failed,
@@ -136,7 +139,7 @@ fn mark_ipv6(header: &mut [u8; 40]) -> Mark {
 #[inline]
 #[must_use]
 pub fn cake_dscp(bytes: &[u8], network_offset: usize, ethertype: u16) -> u8 {
-    let after_vlans = ethertype_after_vlans(bytes, ethertype);
+    let after_vlans = ethertype_after_vlans(bytes, network_offset, ethertype);
     let ds_field = match (after_vlans, array_at::<2>(bytes, network_offset)) {
         (Some(ethertype::IPV4), Some(header)) => header[1],
         (Some(ethertype::IPV6), Some(header)) => traffic_class(header[0], header[1]),
@@ -153,7 +156,7 @@ pub fn cake_wash(bytes: &mut [u8], network_offset: usize, ethertype: u16) -> u8 
     if dscp == 0 {
         return 0;
     }
-    match ethertype_after_vlans(bytes, ethertype) {
+    match ethertype_after_vlans(bytes, network_offset, ethertype) {
         Some(ethertype::IPV4) => {
             let Some(header) = header_mut(bytes, network_offset) else { return 0 };
             wash_ipv4(header);

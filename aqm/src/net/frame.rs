@@ -2,21 +2,11 @@
 
 use super::dissect::flow_hash;
 use super::ecn;
-use super::headers::{ETHERNET_HEADER, Headers, VLAN_TAG, VlanTag, be16_at, ethertype};
+use super::headers::{Headers, VlanTag, ethertype};
 use super::segment::{Layout, SegmentError, Segmenter};
 use super::siphash::SipKey;
 use crate::Linux;
 use crate::packet::{Gso, GsoDetails, Packet};
-
-/// EtherTypes below this are lengths (IEEE 802.3).
-const LEAST_ETHERTYPE: u16 = 0x0600;
-
-/// What Linux calls the protocol of frames with a length: with an LLC header, and without (Novell's).
-const LLC: u16 = 0x0004;
-const RAW_802_3: u16 = 0x0001;
-
-/// VLAN tags that are looked through.
-const MAX_TAGS: usize = 7;
 
 /// A packet over bytes: a plain slice or array, `Vec<u8>`, `bytes::BytesMut`, or the buffer type of a driver.
 ///
@@ -55,7 +45,7 @@ pub struct Frame<B> {
 impl<B: AsRef<[u8]>> Frame<B> {
     /// A frame that starts with an Ethernet header, without FCS.
     pub fn ethernet(buffer: B) -> Self {
-        let Headers { network_offset, ethertype, vlan, .. } = parse_ethernet(buffer.as_ref());
+        let Headers { network_offset, ethertype, vlan, .. } = Headers::ethernet(buffer.as_ref());
         Self::new(buffer, network_offset, ethertype, vlan)
     }
 
@@ -365,34 +355,6 @@ impl<B: Buffer> Packet for Frame<B> {
             charged_to_socket: self.charged_to_socket,
             ..Self::new(buffer, self.network_offset, self.ethertype, self.vlan)
         })
-    }
-}
-
-/// The headers of an Ethernet frame: EtherType and offset behind all VLAN tags, and the outermost tag.
-pub(super) fn parse_ethernet(bytes: &[u8]) -> Headers<'_> {
-    let mut found = Headers::new(bytes, ETHERNET_HEADER, protocol(bytes, 12));
-    for _ in 0..MAX_TAGS {
-        if !ethertype::is_vlan(found.ethertype) {
-            break;
-        }
-        let at = found.network_offset;
-        let (Some(tci), Some(_)) = (be16_at(bytes, at), be16_at(bytes, at + 2)) else { break };
-        let next = protocol(bytes, at + 2);
-        let outermost = VlanTag { encapsulated: Some(next), ..VlanTag::new(found.ethertype, tci) };
-        found.vlan = found.vlan.or(Some(outermost));
-        found.network_offset = at + VLAN_TAG;
-        found.ethertype = next;
-    }
-    found
-}
-
-/// The EtherType at `offset`, or Linux's name for frames that have a length there; 0 if the frame ends before.
-fn protocol(bytes: &[u8], offset: usize) -> u16 {
-    match be16_at(bytes, offset) {
-        Some(ethertype) if ethertype >= LEAST_ETHERTYPE => ethertype,
-        Some(_) if be16_at(bytes, offset + 2) == Some(0xffff) => RAW_802_3,
-        Some(_) => LLC,
-        None => 0,
     }
 }
 

@@ -79,6 +79,16 @@ pub const ETHERNET_HEADER: usize = 14;
 /// The length of an in-band VLAN tag in bytes.
 pub const VLAN_TAG: usize = 4;
 
+/// EtherTypes below this are lengths (IEEE 802.3).
+const LEAST_ETHERTYPE: u16 = 0x0600;
+
+/// What Linux calls the protocol of frames with a length: with an LLC header, and without (Novell's).
+const LLC: u16 = 0x0004;
+const RAW_802_3: u16 = 0x0001;
+
+/// VLAN tags that [`Headers::ethernet`] looks through: as many headers as the flow dissector follows.
+const MAX_TAGS: usize = 15;
+
 /// A VLAN tag carried beside the frame, as a network card (or Linux's receive path) strips it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VlanTag {
@@ -136,6 +146,30 @@ impl<'a> Headers<'a> {
         Self { bytes, network_offset, ethertype, vlan: None }
     }
 
+    /// The headers of an Ethernet frame (without FCS): EtherType and network offset behind all VLAN tags, the
+    /// outermost of which is taken for the tag beside the frame, as Linux does on receipt. Behind more than 15 tags
+    /// nothing is known, and in a frame without a whole Ethernet header neither: EtherType 0.
+    #[must_use]
+    pub fn ethernet(bytes: &'a [u8]) -> Self {
+        let mut found = Self::new(bytes, ETHERNET_HEADER, protocol(bytes, 12));
+        for _ in 0..MAX_TAGS {
+            if !ethertype::is_vlan(found.ethertype) {
+                return found;
+            }
+            let at = found.network_offset;
+            let (Some(tci), Some(_)) = (be16_at(bytes, at), be16_at(bytes, at + 2)) else { return found };
+            let next = protocol(bytes, at + 2);
+            let outermost = VlanTag { encapsulated: Some(next), ..VlanTag::new(found.ethertype, tci) };
+            found.vlan = found.vlan.or(Some(outermost));
+            found.network_offset = at + VLAN_TAG;
+            found.ethertype = next;
+        }
+        if ethertype::is_vlan(found.ethertype) {
+            found.ethertype = 0;
+        }
+        found
+    }
+
     /// The same headers with a VLAN tag beside the frame.
     #[must_use]
     pub const fn with_vlan(mut self, tag: VlanTag) -> Self {
@@ -161,4 +195,14 @@ pub(crate) fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[
 #[inline]
 pub(crate) fn be16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     array_at(bytes, offset).map(|word| u16::from_be_bytes(*word))
+}
+
+/// The EtherType at `offset`, or Linux's name for frames that have a length there; 0 if the frame ends before.
+fn protocol(bytes: &[u8], offset: usize) -> u16 {
+    match be16_at(bytes, offset) {
+        Some(ethertype) if ethertype >= LEAST_ETHERTYPE => ethertype,
+        Some(_) if be16_at(bytes, offset + 2) == Some(0xffff) => RAW_802_3,
+        Some(_) => LLC,
+        None => 0,
+    }
 }

@@ -82,7 +82,8 @@ impl Layout {
 
     pub(super) fn of(packet: &Headers<'_>) -> Result<Self, SegmentError> {
         let (bytes, network) = (packet.bytes, packet.network_offset);
-        let ethertype = ethertype_after_vlans(bytes, packet.ethertype).unwrap_or(packet.ethertype);
+        let ethertype =
+            ethertype_after_vlans(bytes, packet.network_offset, packet.ethertype).unwrap_or(packet.ethertype);
         let (protocol, transport_offset) = match ethertype {
             ethertype::IPV4 => behind_ipv4(bytes, network)?,
             ethertype::IPV6 => behind_ipv6(bytes, network)?,
@@ -155,7 +156,7 @@ impl<'a> Segmenter<'a> {
     /// If it is not a whole TCP or UDP packet over IPv4 or IPv6, or its payload fits one segment: what Linux refuses
     /// to segment as well.
     pub fn new(frame: &'a [u8], segment_bytes: u16) -> Result<Self, SegmentError> {
-        Self::of_headers(&super::frame::parse_ethernet(frame), segment_bytes)
+        Self::of_headers(&Headers::ethernet(frame), segment_bytes)
     }
 
     /// The same for a packet whose network header is known. `packet.bytes` must be the whole packet.

@@ -5,7 +5,7 @@ use crate::error::{Error, Fault, Result};
 use crate::gate;
 use crate::image::{Bugs, Image, LoadedModule, Section};
 use crate::memory::{Arena, Freed, Mapping, Memory};
-use crate::packet::{Layout, SplitDetour};
+use crate::packet::Layout;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -46,6 +46,15 @@ impl Notes {
     }
 }
 
+/// A replaced function: its first bytes are a jump to our callback. To run the original, they are put back
+/// for the length of the call (one thread runs kernel code, so nobody else sees it).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detour {
+    pub(crate) entry: u64,
+    pub(crate) original: [u8; 5],
+    pub(crate) jump: [u8; 5],
+}
+
 pub(crate) struct Runtime {
     pub(crate) mem: Memory,
     pub(crate) arena: Arena,
@@ -65,11 +74,19 @@ pub(crate) struct Runtime {
     pub(crate) notes: Notes,
     pub(crate) retired: RefCell<Vec<u64>>,
     pub(crate) generation: Cell<u32>,
-    pub(crate) split_detour: RefCell<Option<SplitDetour>>,
+    /// Replaced functions whose original can be run.
+    pub(crate) detours: RefCell<HashMap<String, Detour>>,
     /// Offset of `timer_list.function`.
     pub(crate) timer_function: u64,
-    /// Offset of `Qdisc.handle`.
+    /// Offsets of `Qdisc.handle`, `.parent`, `.dev_queue` and of `netdev_queue.qdisc`.
     pub(crate) qdisc_handle: u64,
+    pub(crate) qdisc_parent: u64,
+    pub(crate) qdisc_queue: u64,
+    pub(crate) queue_root: u64,
+    /// The thread that loaded it.
+    pub(crate) thread: libc::pthread_t,
+    /// Limit for one call, ms of processor time; 0 none.
+    pub(crate) call_timeout_ms: u64,
     pub(crate) depth: Cell<u32>,
     pub(crate) calls: Cell<u64>,
     pub(crate) poisoned: RefCell<Option<String>>,
@@ -122,11 +139,53 @@ impl Runtime {
         // SAFETY: `function` is an address from the kernel's own tables or symbols, the environment was
         // installed when the world was made, and the world's thread is the only one that gets here.
         let out = unsafe { gate::enter(function, &raw const words) };
+        if depth == 0 && !self.env.deferred.borrow().is_empty() {
+            self.run_deferred();
+        }
         self.depth.set(depth);
         if out.thrown != 0 || self.in_trouble() {
             return Err(self.explain(out.thrown != 0));
         }
         Ok(out.value)
+    }
+
+    /// True for a qdisc that hangs below another one of this world.
+    pub(crate) fn has_real_parent(&self, qdisc: u64) -> bool {
+        let mem = &self.mem;
+        if mem.read::<u32>(qdisc + self.qdisc_parent) == crate::qdisc::ROOT {
+            return false;
+        }
+        let queue: u64 = mem.read(qdisc + self.qdisc_queue);
+        let root: u64 = mem.read(queue + self.queue_root);
+        mem.read::<u32>(root + self.qdisc_handle) != crate::qdisc::STRANGER
+    }
+
+    /// Runs the original of a replaced function from inside its callback.
+    pub(crate) fn original(&self, name: &str, args: [u64; 3]) -> u64 {
+        let detour = self.detours.borrow().get(name).copied();
+        let Some(d) = detour else { return 0 };
+        self.mem.write_bytes(d.entry, &d.original);
+        // SAFETY: the entry is the kernel's function with its original code in place; all such functions
+        // take up to three integer arguments. We are inside a gate, so a trap in it leaves through that.
+        let value = unsafe {
+            let f: extern "C" fn(u64, u64, u64) -> u64 = std::mem::transmute(d.entry as usize);
+            f(args[0], args[1], args[2])
+        };
+        self.mem.write_bytes(d.entry, &d.jump);
+        value
+    }
+
+    /// Runs what was put off until no reader is left.
+    fn run_deferred(&self) {
+        let list = std::mem::take(&mut *self.env.deferred.borrow_mut());
+        for (head, function) in list {
+            let words = [head, 0, 0, 0, 0, 0];
+            // SAFETY: a callback that kernel code registered, run as it would be after a grace period.
+            let out = unsafe { gate::enter(function, &raw const words) };
+            if out.thrown != 0 {
+                return;
+            }
+        }
     }
 
     #[inline]
@@ -293,7 +352,7 @@ impl Runtime {
                 at: self.describe(at),
             },
             RawFault::Hang { at } => Fault::Hang {
-                millis: 0,
+                millis: self.call_timeout_ms,
                 at: self.describe(at),
             },
         }

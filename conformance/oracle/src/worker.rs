@@ -275,6 +275,10 @@ impl Child {
                 close(ends[0]);
                 // SAFETY: no pointers; the child ends with the parent thread that waits for it.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                // Interval timers are not inherited.
+                if let Some(rt) = crate::runtime::current() {
+                    crate::signal::watch(rt.call_timeout_ms);
+                }
                 let shard = Shard {
                     index,
                     seed: shard_seed(plan.seed, index),

@@ -29,6 +29,9 @@ pub struct WorldOptions {
     pub seed: u64,
     /// The clock at the start, ns.
     pub now_ns: u64,
+    /// A call that uses more processor time is given up as [`crate::Fault::Hang`]; ms, 0 for no limit. Uses
+    /// the process's virtual interval timer.
+    pub call_timeout_ms: u64,
     /// Leave out the kernel's own boot-time initialisation (flow dissectors, hash secret). Only for tests
     /// that show what happens without it.
     pub skip_boot: bool,
@@ -44,6 +47,7 @@ impl Default for WorldOptions {
             hash_secret: [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908],
             seed: 1,
             now_ns: 1_000_000_000,
+            call_timeout_ms: 10_000,
             skip_boot: false,
         }
     }
@@ -68,11 +72,7 @@ struct Claim;
 
 impl Claim {
     fn take() -> Result<Self> {
-        if LOADED.swap(true, Ordering::Acquire) {
-            Err(Error::AlreadyLoaded)
-        } else {
-            Ok(Self)
-        }
+        if LOADED.swap(true, Ordering::Acquire) { Err(Error::AlreadyLoaded) } else { Ok(Self) }
     }
 }
 
@@ -101,13 +101,14 @@ impl World {
         let btf = image.btf.clone();
         let layout = Layout::new(&btf)?;
         let gs_base = place_percpu(&image, &arena, &mem)?;
-        let jiffies = image
-            .symbol("jiffies")
-            .ok_or_else(|| Error::NoSymbol("jiffies".into()))?;
+        let jiffies = image.symbol("jiffies").ok_or_else(|| Error::NoSymbol("jiffies".into()))?;
         let rt = Box::new(Runtime {
             bugs: Bugs::new(&btf)?,
             timer_function: btf.offset("timer_list", "function")?,
             qdisc_handle: btf.offset("Qdisc", "handle")?,
+            qdisc_parent: btf.offset("Qdisc", "parent")?,
+            qdisc_queue: btf.offset("Qdisc", "dev_queue")?,
+            queue_root: btf.offset("netdev_queue", "qdisc")?,
             mem,
             arena,
             env: Environment::default(),
@@ -122,19 +123,17 @@ impl World {
             notes: Notes::new(),
             retired: RefCell::default(),
             generation: Cell::new(0),
-            split_detour: RefCell::default(),
+            detours: RefCell::default(),
+            // SAFETY: no preconditions.
+            thread: unsafe { libc::pthread_self() },
+            call_timeout_ms: options.call_timeout_ms,
             depth: Cell::new(0),
             calls: Cell::new(0),
             poisoned: RefCell::default(),
             image,
             arena_map,
         });
-        let world = Self {
-            rt,
-            kernel: kernel.clone(),
-            jiffies,
-            _thread: PhantomData,
-        };
+        let world = Self { rt, kernel: kernel.clone(), jiffies, _thread: PhantomData };
         // From here on the world's own drop releases the claim.
         std::mem::forget(claim);
         world.start(&options)?;
@@ -145,13 +144,12 @@ impl World {
         let rt = &*self.rt;
         runtime::set_current(rt);
         signal::install();
+        signal::watch(options.call_timeout_ms);
         env::install(rt)?;
         env::patch_image(rt)?;
         self.enter_thread()?;
         rt.env.record.set(0);
-        rt.env
-            .hz
-            .set(rt.call(rt.symbol("__msecs_to_jiffies")?, &[1000])?.max(1));
+        rt.env.hz.set(rt.call(rt.symbol("__msecs_to_jiffies")?, &[1000])?.max(1));
         self.set_time(options.now_ns);
         if !options.skip_boot {
             self.boot(options)?;
@@ -170,11 +168,7 @@ impl World {
         let rt = &*self.rt;
         let run = |name: &str| -> Result<()> {
             let code = rt.call(rt.symbol(name)?, &[])? as i32;
-            if code == 0 {
-                Ok(())
-            } else {
-                Err(Error::Request(format!("{name} returned {code}")))
-            }
+            if code == 0 { Ok(()) } else { Err(Error::Request(format!("{name} returned {code}"))) }
         };
         run("init_default_flow_dissectors")?;
         for offload in ["eth_offload_init", "ipv4_offload_init", "ipv6_offload_init"] {
@@ -189,9 +183,7 @@ impl World {
         rt.call(rt.symbol("flow_hash_from_keys")?, &[keys])?;
         rt.heap_free(keys);
         if !rt.env.drain_draws().is_empty() {
-            return Err(Error::Request(
-                "the flow hash did not draw its secret".into(),
-            ));
+            return Err(Error::Request("the flow hash did not draw its secret".into()));
         }
         Ok(())
     }
@@ -221,10 +213,7 @@ impl World {
     /// Type information of a loaded module, or the image's when the name is not a loaded module.
     pub fn btf_of(&self, module: &str) -> Rc<Btf> {
         let modules = self.rt.modules.borrow();
-        let own = modules
-            .iter()
-            .find(|m| m.name == module)
-            .and_then(|m| m.btf.clone());
+        let own = modules.iter().find(|m| m.name == module).and_then(|m| m.btf.clone());
         own.unwrap_or_else(|| self.rt.image.btf.clone())
     }
 
@@ -251,10 +240,7 @@ impl World {
     /// Address of a symbol: a loaded module's, else the image's (exported or not).
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let modules = self.rt.modules.borrow();
-        modules
-            .iter()
-            .find_map(|m| m.symbols.get(name).copied())
-            .or_else(|| self.rt.image.symbol(name))
+        modules.iter().find_map(|m| m.symbols.get(name).copied()).or_else(|| self.rt.image.symbol(name))
     }
 
     /// Calls any kernel function with up to six integer or address arguments.
@@ -264,14 +250,30 @@ impl World {
     /// kernel code trap (an error) or corrupt this world's memory.
     pub fn call(&self, function: &str, args: &[u64]) -> Result<u64> {
         if args.len() > 6 {
+            return Err(Error::Request(format!("{function}: more than six arguments")));
+        }
+        let at = self.symbol(function).ok_or_else(|| Error::NoSymbol(function.into()))?;
+        self.rt.call(at, args)
+    }
+
+    /// The address that a module's import of this name is bound to: our replacement, an export, or a trap that
+    /// knows the name.
+    pub fn import(&self, name: &str) -> u64 {
+        env::resolve(&self.rt, name)
+    }
+
+    /// Calls code at an address in the world with up to six integer or address arguments.
+    ///
+    /// # Errors
+    /// Trouble inside, or an address outside the world. See [`World::call`].
+    pub fn call_address(&self, address: u64, args: &[u64]) -> Result<u64> {
+        if args.len() > 6 || !self.rt.mem.covers(address, 1) {
             return Err(Error::Request(format!(
-                "{function}: more than six arguments"
+                "no call of {address:#x} with {} arguments",
+                args.len()
             )));
         }
-        let at = self
-            .symbol(function)
-            .ok_or_else(|| Error::NoSymbol(function.into()))?;
-        self.rt.call(at, args)
+        self.rt.call(address, args)
     }
 
     /// Reads an integer of 1, 2, 4 or 8 bytes at a symbol or address in the world (0 outside of it).
@@ -319,29 +321,16 @@ impl World {
             if self.kernel.is_builtin(&name) {
                 return Ok(());
             }
-            return Err(Error::NoModule {
-                module: name,
-                release: self.kernel.release().into(),
-            });
+            return Err(Error::NoModule { module: name, release: self.kernel.release().into() });
         };
-        let file = std::fs::read(&path).map_err(|source| Error::Io {
-            path: path.clone(),
-            source,
-        })?;
+        let file = std::fs::read(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
         let file = image::unpack_module(file)?;
         for dependency in image::module_depends(&file, &name)? {
             self.load_module(&dependency)?;
         }
         let rt = &*self.rt;
         let mut resolve = |symbol: &str| env::resolve(rt, symbol);
-        let module = image::load_module(
-            &file,
-            &name,
-            &rt.arena,
-            &rt.mem,
-            &rt.image.btf,
-            &mut resolve,
-        )?;
+        let module = image::load_module(&file, &name, &rt.arena, &rt.mem, &rt.image.btf, &mut resolve)?;
         if rt.arena.is_full() {
             return Err(rt.arena_full());
         }
@@ -377,10 +366,7 @@ impl World {
 
     /// Memory the kernel code holds: blocks alive, and bytes ever taken from the arena.
     pub fn memory_in_use(&self) -> (u64, u64) {
-        (
-            self.rt.arena.live(),
-            self.rt.arena.used() - self.rt.arena_map.start(),
-        )
+        (self.rt.arena.live(), self.rt.arena.used() - self.rt.arena_map.start())
     }
 }
 
@@ -392,9 +378,7 @@ fn place_percpu(image: &Image, arena: &Arena, mem: &Memory) -> Result<u64> {
     };
     let at = arena.carve(size + 4096, 4096);
     if at == 0 {
-        return Err(Error::ArenaFull {
-            size: mem.arena().end - mem.arena().start,
-        });
+        return Err(Error::ArenaFull { size: mem.arena().end - mem.arena().start });
     }
     mem.write_bytes(at, initial);
     // One processor whose per-cpu pointers are relative to %gs.
@@ -408,6 +392,7 @@ fn place_percpu(image: &Image, arena: &Arena, mem: &Memory) -> Result<u64> {
 
 impl Drop for World {
     fn drop(&mut self) {
+        signal::watch(0);
         runtime::clear_current();
         LOADED.store(false, Ordering::Release);
     }

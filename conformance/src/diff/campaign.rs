@@ -187,7 +187,7 @@ impl Campaign {
         shard: &worker::Shard<'_>,
         operations: u64,
     ) -> Result<CampaignReport, String> {
-        let mut session = Session::new(world, target);
+        let mut session = Session::new(world, target).map_err(|error| error.to_string())?;
         let mut report = CampaignReport::default();
         let mut case_number = 0u64;
         while report.operations < operations && report.found.is_empty() {

@@ -324,8 +324,13 @@ fn ordinary(dice: &mut Dice<'_>, style: &Style) -> Draft {
 
 /// Any frame that the generator of frames can make, damaged ones included.
 fn wild(dice: &mut Dice<'_>) -> Draft {
-    let frame = testing::frame(dice);
-    let buffer_bytes = (frame.bytes.len() as u32).max(14) + dice.pick(&[0, 0, 100, 1200]);
+    let mut frame = testing::frame(dice);
+    // Some TIPC messages are hashed by a random key (docs/spec-errata.md): no two kernels agree on them.
+    while frame.layers.contains(&testing::Layer::Tipc) {
+        frame = testing::frame(dice);
+    }
+    // All of it is there: the kernel reads as far as damaged headers tell it to.
+    let buffer_bytes = (frame.bytes.len() as u32).max(14);
     Draft {
         buffer_bytes,
         len_bytes: buffer_bytes,

@@ -25,7 +25,7 @@ const STEPS: usize = 500;
 ///
 /// A case on which kernel and port differ, trouble in the kernel, or a file that cannot be written.
 pub fn make(world: &World, target: &dyn Target, folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut session = Session::new(world, target);
+    let mut session = Session::new(world, target).map_err(|error| error.to_string())?;
     let dir = folder.join(world.kernel().series());
     fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let mut reached = Coverage::default();

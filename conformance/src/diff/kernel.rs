@@ -8,8 +8,8 @@ use debloat_harness::trace::{
     Operation, Origin, Outcome, PacketRef, QdiscSubject, Snapshot, Step as TraceStep, Subject, VlanTag,
 };
 use debloat_oracle::{
-    Error, Event as Seen, Field, Gso, GsoType, Hash, KernelQdisc, PacketRef as KernelPacket, PacketSpec, QdiscSetup,
-    ROOT, Vlan, Width, World, nla,
+    Error, Event as Seen, Field, Gso, GsoType, Hash, KernelQdisc, KernelSocket, PacketRef as KernelPacket, PacketSpec,
+    QdiscSetup, ROOT, SocketRef, Vlan, Width, World, nla,
 };
 
 use super::case::{Case, Draft, Op, OptionSet, Step};
@@ -30,6 +30,8 @@ pub struct Session<'w> {
     resolved: HashMap<(usize, u64), Vec<Place>>,
     events: Vec<Seen>,
     frame: Vec<u8>,
+    /// What packets that are charged to a socket are charged to.
+    sender: KernelSocket<'w>,
 }
 
 /// Where a value stands.
@@ -41,9 +43,20 @@ enum Place {
 
 impl<'w> Session<'w> {
     /// For one target in one world.
-    pub fn new(world: &'w World, target: &'w dyn Target) -> Self {
-        let schemas = target.schemas();
-        Self { world, target, schemas, resolved: HashMap::new(), events: Vec::new(), frame: Vec::new() }
+    ///
+    /// # Errors
+    ///
+    /// Trouble while the kernel makes a socket.
+    pub fn new(world: &'w World, target: &'w dyn Target) -> Result<Self, Trouble> {
+        Ok(Self {
+            world,
+            target,
+            schemas: target.schemas(),
+            resolved: HashMap::new(),
+            events: Vec::new(),
+            frame: Vec::new(),
+            sender: world.create_socket()?,
+        })
     }
 
     /// The target.
@@ -67,6 +80,7 @@ impl<'w> Session<'w> {
                 parameters: Default::default(),
                 handle: case.device.handle,
                 root: case.device.is_root,
+                parent: 0,
                 created_ns: case.start_ns,
                 device: TraceDevice {
                     mtu_bytes: case.device.mtu_bytes,
@@ -186,7 +200,7 @@ impl Running<'_> {
 
     fn perform(&mut self, session: &mut Session<'_>, op: &Op) -> Result<(Operation, Outcome), Trouble> {
         Ok(match op {
-            Op::Enqueue(draft) => self.enqueue(draft)?,
+            Op::Enqueue(draft) => self.enqueue(draft, session.sender.reference())?,
             Op::Dequeue => (Operation::Dequeue, self.taken(session, self.qdisc.dequeue()?, true)),
             Op::DequeuePeeked => (Operation::DequeuePeeked, self.taken(session, self.qdisc.dequeue_peeked()?, true)),
             Op::Peek => (Operation::Peek, self.taken(session, self.qdisc.peek()?, false)),
@@ -210,7 +224,7 @@ impl Running<'_> {
         })
     }
 
-    fn enqueue(&mut self, draft: &Draft) -> Result<(Operation, Outcome), Trouble> {
+    fn enqueue(&mut self, draft: &Draft, sender: SocketRef) -> Result<(Operation, Outcome), Trouble> {
         let id = self.next_id;
         self.next_id += 1;
         let spec = PacketSpec {
@@ -226,6 +240,7 @@ impl Running<'_> {
             protocol: Some(draft.protocol),
             network_offset: Some(draft.network_offset),
             tstamp: draft.departure_ns,
+            socket: draft.charged_to_socket.then_some(sender),
             charged: draft.charged_to_socket,
             ..PacketSpec::new(&draft.bytes)
         };

@@ -7,6 +7,7 @@
 
 pub mod campaign;
 pub mod case;
+pub mod cc;
 pub mod coverage;
 pub mod golden;
 pub mod kernel;

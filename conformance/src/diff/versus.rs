@@ -47,7 +47,7 @@ pub struct Apart {
 ///
 /// Those of the pipes, and requests that cannot be read.
 pub fn serve(world: &World, target: &dyn Target) -> io::Result<()> {
-    let mut session = Session::new(world, target);
+    let mut session = Session::new(world, target).map_err(io::Error::other)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     while let Some(case) = receive::<Case>(&mut input)? {
         send(&mut output, &answer(&mut session, &case))?;

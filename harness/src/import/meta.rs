@@ -65,6 +65,7 @@ fn founding_qdisc(name: &str) -> Option<(Subject, String)> {
         options: options.into(),
         parameters,
         handle: if root { 0x0001_0000 } else { 0x0002_0000 },
+        parent: 0,
         root,
         created_ns: 0,
         device: Device { mtu_bytes: 1500, link_header_bytes: 14, tx_queue_len: 1000 },
@@ -80,7 +81,9 @@ fn founding_congestion_control(name: &str) -> Option<(Subject, String)> {
         "dctcp" => "fq_codel ce_threshold 1ms",
         _ => return None,
     };
-    let subject = CcSubject { name: name.into(), options: String::new(), parameters: BTreeMap::new() };
+    // Both flows had negotiated ECN.
+    let parameters = BTreeMap::from([("ecn".to_owned(), 1)]);
+    let subject = CcSubject { name: name.into(), options: "ecn=1".into(), parameters };
     let description = format!("two TCP flows with ECN, IPv4, through htb of 20 Mbit/s and {below}, RTT 20 ms");
     Some((Subject::CongestionControl(subject), description))
 }

@@ -5,6 +5,7 @@
 //! those of interrupts, gives packets numbers instead of addresses, and names the values of raw states.
 
 mod cake;
+mod cc;
 mod error;
 mod fifos;
 mod layout;
@@ -13,11 +14,14 @@ mod packets;
 mod qdisc;
 mod record;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+pub use cc::{congestion_control, shorten};
 pub use error::{ImportError, ImportErrorKind};
 pub use meta::Meta;
 pub use qdisc::qdisc;

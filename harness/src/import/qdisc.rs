@@ -146,8 +146,14 @@ const IN_INTERRUPT: u32 = 0x00ff_0000;
 impl Import<'_> {
     fn take(&mut self, record: Record) -> Result<(), ImportErrorKind> {
         match record.body {
-            Body::Enqueue(raw) => self.begin(record.time_ns, OpenCall::Enqueue(raw)),
-            Body::Dequeue => self.begin(record.time_ns, OpenCall::Dequeue),
+            Body::Enqueue(raw) => {
+                self.check_queue((raw.qlen, raw.backlog))?;
+                self.begin(record.time_ns, OpenCall::Enqueue(raw))
+            }
+            Body::Dequeue { qlen, backlog } => {
+                self.check_queue((qlen, backlog))?;
+                self.begin(record.time_ns, OpenCall::Dequeue)
+            }
             Body::EnqueueReturn(raw) => self.end_enqueue(&raw),
             Body::DequeueReturn(raw) => self.end_dequeue(&raw),
             Body::Clock { value, caller, preemption } => {
@@ -208,6 +214,12 @@ impl Import<'_> {
         let (steps, snapshots, unnamed) = (Vec::new(), Vec::new(), Vec::new());
         self.open = Some(Open { time_ns, call, steps, snapshots, lookup: None, unnamed });
         Ok(())
+    }
+
+    /// Between calls nothing happens to the queue: else a call was lost.
+    fn check_queue(&self, (qlen, backlog): (u32, u32)) -> Result<(), ImportErrorKind> {
+        expect_equal("the queue length before a call", qlen.into(), self.last.0.into())?;
+        expect_equal("the backlog before a call", backlog.into(), self.last.1.into())
     }
 
     fn open(&mut self) -> Result<&mut Open, ImportErrorKind> {

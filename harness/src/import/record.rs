@@ -21,7 +21,7 @@ pub(super) struct Record {
 pub(super) enum Body {
     Enqueue(Box<RawEnqueue>),
     EnqueueReturn(Box<RawEnqueueReturn>),
-    Dequeue,
+    Dequeue { qlen: u32, backlog: u32 },
     DequeueReturn(Box<RawDequeueReturn>),
     Clock { value: u64, caller: u64, preemption: u32 },
     Draw { value: u64, bits: u64 },
@@ -56,7 +56,6 @@ pub(super) struct RawEnqueue {
     pub(super) gso_kind: u32,
     pub(super) qlen: u32,
     pub(super) backlog: u32,
-    pub(super) timestamp: u64,
     pub(super) control_block: [u8; 48],
     pub(super) data: [u8; 96],
 }
@@ -184,7 +183,10 @@ fn parse(kind: u16, bytes: &[u8]) -> Result<Body, ImportErrorKind> {
     Ok(match kind {
         1 => Body::Enqueue(Box::new(enqueue(f))),
         2 => Body::EnqueueReturn(Box::new(enqueue_return(f))),
-        3 => Body::Dequeue,
+        3 => {
+            let _qdisc = f.u64();
+            Body::Dequeue { qlen: f.u32(), backlog: f.u32() }
+        }
         4 => Body::DequeueReturn(Box::new(dequeue_return(f))),
         5 => Body::Clock { value: f.u64(), caller: f.u64(), preemption: f.u64() as u32 },
         6 => Body::Draw { value: f.u64(), bits: f.u64() },
@@ -224,7 +226,8 @@ fn enqueue(mut f: Fields<'_>) -> RawEnqueue {
     let [protocol, network_offset, transport_offset, gso_size, gso_segments, _tc_index] =
         std::array::from_fn(|_| f.u16());
     let [gso_kind, qlen, backlog] = std::array::from_fn(|_| f.u32());
-    let timestamp = f.u64();
+    // Only fq reads the departure time, and it was no subject.
+    let _timestamp = f.u64();
     let control_block = f.array();
     let _flags: [u8; 8] = f.array();
     RawEnqueue {
@@ -244,7 +247,6 @@ fn enqueue(mut f: Fields<'_>) -> RawEnqueue {
         gso_kind,
         qlen,
         backlog,
-        timestamp,
         control_block,
         data: f.array(),
     }

@@ -4,11 +4,14 @@
 //! the packet that came out and its bytes, the verdict, the drops and their order, the tree corrections, the queue
 //! length and backlog, the number of clock reads and draws, and the recorded private state after the call.
 
+mod cc;
 mod environment;
 mod packet;
 mod qdisc;
 mod report;
 mod state;
+
+pub use cc::CcReplay;
 pub use packet::TracePacket;
 pub use qdisc::QdiscReplay;
 pub use report::{Difference, Divergence, ReplayError, Report};
@@ -34,6 +37,12 @@ pub fn replay(
             }
             Ok(replay.finish())
         }
-        Subject::CongestionControl(cc) => Err(ReplayError::UnknownSubject { name: cc.name.clone() }),
+        Subject::CongestionControl(_) => {
+            let mut replay = CcReplay::new(header)?;
+            for event in events {
+                replay.event(&event?)?;
+            }
+            Ok(replay.finish())
+        }
     }
 }

@@ -19,6 +19,7 @@ pub struct QdiscReplay<'a> {
     report: Report,
     recent: VecDeque<String>,
     keeps_context: bool,
+    values: Vec<Option<u64>>,
 }
 
 /// Collects the differences of one event.
@@ -53,7 +54,15 @@ impl<'a> QdiscReplay<'a> {
             return Err(ReplayError::UnknownSubject { name: about.name.clone() });
         }
         let subject = tc::build(&format!("{} {}", about.name, about.options), linux, header.host())?;
-        Ok(Self { header, about, subject, report: Report::default(), recent: VecDeque::new(), keeps_context: true })
+        Ok(Self {
+            header,
+            about,
+            subject,
+            report: Report::default(),
+            recent: VecDeque::new(),
+            keeps_context: true,
+            values: Vec::new(),
+        })
     }
 
     /// The same, without remembering the last events for a divergence's report: for runs that make events fast.
@@ -78,7 +87,11 @@ impl<'a> QdiscReplay<'a> {
             Event::Call(call) => self.call(call, &mut comparison)?,
             Event::State(state) => self.snapshots(&state.snapshots, &mut comparison)?,
             Event::Statistics(statistics) => {
-                let attachment = if self.about.root { Attachment::Root { refcnt: 2 } } else { Attachment::Parent(0) };
+                let attachment = if self.about.root {
+                    Attachment::Root { refcnt: 2 }
+                } else {
+                    Attachment::Parent(self.about.parent)
+                };
                 let shown = self.subject.shown(self.about.handle, attachment, statistics.time_ns);
                 let json = shown.json();
                 for value in &statistics.values {
@@ -239,14 +252,14 @@ impl<'a> QdiscReplay<'a> {
                 .get(usize::from(snapshot.schema))
                 .filter(|schema| schema.fields.len() == snapshot.values.len())
                 .ok_or(ReplayError::BadSnapshot { event, schema: snapshot.schema })?;
-            for (field, &expected) in schema.fields.iter().zip(&snapshot.values) {
-                let actual = self.subject.probe(&schema.name, snapshot.key, &field.name).ok_or_else(|| {
-                    ReplayError::UnknownState {
-                        event,
-                        schema: schema.name.clone(),
-                        field: field.name.clone(),
-                        key: snapshot.key,
-                    }
+            self.values.clear();
+            self.subject.probe_all(&schema.name, snapshot.key, &schema.fields, &mut self.values);
+            for ((field, &expected), actual) in schema.fields.iter().zip(&snapshot.values).zip(&self.values) {
+                let actual = actual.ok_or_else(|| ReplayError::UnknownState {
+                    event,
+                    schema: schema.name.clone(),
+                    field: field.name.clone(),
+                    key: snapshot.key,
                 })?;
                 self.report.state_values += 1;
                 if expected != actual {

@@ -116,6 +116,22 @@ pub enum ReplayError {
         /// Its number.
         schema: u16,
     },
+    /// A parameter of a congestion control that the port does not have, or not with this value.
+    #[error("parameter {name}={value} is unknown to the port")]
+    Parameter {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: i64,
+    },
+    /// A hook call that cannot be made.
+    #[error("event {event}: {what}")]
+    BadHook {
+        /// The event.
+        event: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// An event of a kind that does not belong to the subject.
     #[error("event {event}: a {kind} does not belong into a trace of {subject}")]
     WrongEvent {

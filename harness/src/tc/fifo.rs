@@ -1,5 +1,5 @@
 use debloat_aqm::fifo::{Bfifo, Config, Pfifo, PfifoHeadDrop};
-use debloat_aqm::{Configure, Environment, Heap, Packet};
+use debloat_aqm::{ConfigError, Configure, Environment, Heap, Packet, Setup};
 
 use super::units::{Bytes, SIZE};
 use super::words::{ParseError, Word, Words};
@@ -13,6 +13,13 @@ macro_rules! fifo {
         pub struct $options(pub Config);
 
         impl Configure for $options {}
+
+        impl $options {
+            /// Makes the qdisc.
+            pub(super) fn make<P: Packet>(setup: Setup<Self>) -> Result<$qdisc<P>, ConfigError> {
+                $qdisc::new(Setup { config: setup.config.0, linux: setup.linux, host: setup.host })
+            }
+        }
 
         impl Options for $options {
             const KIND: &'static str = $kind;

@@ -1,7 +1,7 @@
 //! red's text, and what tc derives from it with C's floating point (spec/red.md §1). sfq shares the derivation.
 
 use debloat_aqm::red::{Config, Red};
-use debloat_aqm::{ConfigError, Configure, Environment, Heap, Packet};
+use debloat_aqm::{ConfigError, Configure, Environment, Heap, Packet, Setup};
 
 use super::units::{Bytes, RATE, Rate, SIZE, general, sizes};
 use super::words::{ParseError, Word, Words};
@@ -162,6 +162,11 @@ impl RedOptions {
     pub fn derived(&self) -> Result<Config, ConfigError> {
         let missing = ConfigError { qdisc: "red", option: "limit", value: 0, allowed: "required, like avpkt" };
         self.derived.ok_or(missing)
+    }
+
+    /// Makes the qdisc.
+    pub(super) fn make<P: Packet>(setup: Setup<Self>) -> Result<Red<P>, ConfigError> {
+        Red::new(Setup { config: setup.config.derived()?, linux: setup.linux, host: setup.host })
     }
 
     pub(super) fn derive(&self, words: &Words<'_>, ticks: Ticks) -> Result<Config, ParseError> {

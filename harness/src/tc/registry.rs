@@ -1,13 +1,7 @@
-use debloat_aqm::{
-    ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup, cake, codel, dualpi2, fifo, fq,
-    fq_codel, fq_pie, pie, red, sfq,
-};
+use debloat_aqm::{ConfigError, Configure, DynQdisc, Environment, Host, Linux, Packet, Setup};
 
 use super::words::nearest;
-use super::{
-    Attachment, BfifoOptions, HeadDropOptions, Options, ParseError, PfifoOptions, Printer, Problem, RedOptions,
-    SfqOptions, Shown, ShownClass, Words, parse_words,
-};
+use super::{Attachment, Options, ParseError, Printer, Problem, Shown, ShownClass, Words, parse_words};
 use crate::replay::Probe;
 
 /// Option text that names no qdisc that can be made.
@@ -77,23 +71,18 @@ macro_rules! registry {
 }
 
 registry! {
-    cake::Config => cake::Cake::new,
-    codel::Config => codel::Codel::new,
-    fq_codel::Config => fq_codel::FqCodel::new,
-    pie::Config => pie::Pie::new,
-    fq_pie::Config => fq_pie::FqPie::new,
-    dualpi2::Config => dualpi2::DualPi2::new,
-    PfifoOptions => |setup| fifo::Pfifo::new(converted(setup, |options: PfifoOptions| Ok(options.0))?),
-    BfifoOptions => |setup| fifo::Bfifo::new(converted(setup, |options: BfifoOptions| Ok(options.0))?),
-    HeadDropOptions => |setup| fifo::PfifoHeadDrop::new(converted(setup, |options: HeadDropOptions| Ok(options.0))?),
-    RedOptions => |setup| red::Red::new(converted(setup, |options: RedOptions| options.derived())?),
-    SfqOptions => |setup| sfq::Sfq::new(converted(setup, |options: SfqOptions| Ok(options.config()))?),
-    fq::Config => fq::Fq::new,
-}
-
-/// A setup of tc's options as one of the qdisc's own.
-fn converted<T, C>(setup: Setup<T>, config: impl FnOnce(T) -> Result<C, ConfigError>) -> Result<Setup<C>, ConfigError> {
-    Ok(Setup { config: config(setup.config)?, linux: setup.linux, host: setup.host })
+    debloat_aqm::cake::Config => debloat_aqm::cake::Cake::new,
+    debloat_aqm::codel::Config => debloat_aqm::codel::Codel::new,
+    debloat_aqm::fq_codel::Config => debloat_aqm::fq_codel::FqCodel::new,
+    debloat_aqm::pie::Config => debloat_aqm::pie::Pie::new,
+    debloat_aqm::fq_pie::Config => debloat_aqm::fq_pie::FqPie::new,
+    debloat_aqm::dualpi2::Config => debloat_aqm::dualpi2::DualPi2::new,
+    super::PfifoOptions => super::PfifoOptions::make,
+    super::BfifoOptions => super::BfifoOptions::make,
+    super::HeadDropOptions => super::HeadDropOptions::make,
+    super::RedOptions => super::RedOptions::make,
+    super::SfqOptions => super::SfqOptions::make,
+    debloat_aqm::fq::Config => debloat_aqm::fq::Fq::new,
 }
 
 /// Makes a qdisc from tc's text, such as `fq_codel limit 1000 ecn`.

@@ -1,5 +1,5 @@
 use debloat_aqm::sfq::{ClassStats, Config, Red, Sfq};
-use debloat_aqm::{ConfigError, Configure, Counters, Environment, Heap, Packet};
+use debloat_aqm::{ConfigError, Configure, Counters, Environment, Heap, Packet, Setup};
 
 use super::codel::unless_zero;
 use super::red::{Curve, show_flags, show_probability};
@@ -31,6 +31,11 @@ impl SfqOptions {
     /// The parameters which tc sends to Linux.
     pub const fn config(&self) -> Config {
         self.config
+    }
+
+    /// Makes the qdisc.
+    pub(super) fn make<P: Packet>(setup: Setup<Self>) -> Result<Sfq<P>, ConfigError> {
+        Sfq::new(Setup { config: setup.config.config, linux: setup.linux, host: setup.host })
     }
 }
 

@@ -4,6 +4,8 @@ use super::Fault;
 
 /// The columns that every trace has, in file order. Those of the snapshots' values follow, one per field, in the
 /// order of the header's schemas.
+///
+/// New ones are added at the end: the header says how many a file has, and those that an older file lacks are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum Column {
@@ -183,13 +185,16 @@ pub(super) struct ColumnReader {
 }
 
 impl ColumnReader {
-    /// Splits a payload into its columns.
-    pub(super) fn new(payload: Vec<u8>, value_columns: usize) -> Result<Self, Fault> {
+    /// Splits a payload into its columns: so many of the fixed ones, then those of the snapshots' values.
+    pub(super) fn new(payload: Vec<u8>, fixed_columns: usize, value_columns: usize) -> Result<Self, Fault> {
         let count = FIXED_COLUMNS + value_columns;
         let mut table = Self { ranges: vec![(0, payload.len())], previous: Vec::new(), payload };
         let mut lengths = Vec::with_capacity(count);
-        for _ in 0..count {
-            lengths.push(table.number_at(0).map_err(|_| Fault::ColumnTable)?);
+        for column in 0..count {
+            lengths.push(match column {
+                column if (fixed_columns..FIXED_COLUMNS).contains(&column) => 0,
+                _ => table.number_at(0).map_err(|_| Fault::ColumnTable)?,
+            });
         }
         let mut start = table.ranges[0].0;
         let payload = table.payload;

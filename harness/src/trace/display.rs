@@ -38,12 +38,8 @@ impl Display for Call {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.operation {
             Operation::Enqueue(arrival) => write!(f, "enqueue {arrival}")?,
-            Operation::Dequeue => f.write_str("dequeue")?,
-            Operation::Peek => f.write_str("peek")?,
-            Operation::DequeuePeeked => f.write_str("dequeue-peeked")?,
-            Operation::Timer => f.write_str("timer")?,
             Operation::Change(options) => write!(f, "change {options:?}")?,
-            Operation::Reset => f.write_str("reset")?,
+            other => f.write_str(other.name())?,
         }
         steps(f, &self.steps, self.time_ns)?;
         match &self.outcome {
@@ -179,7 +175,7 @@ impl Display for Statistics {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("statistics")?;
         for value in &self.values {
-            write!(f, " {}={}", value.name, value.value)?;
+            write!(f, " {}={}", value.name.escape_debug(), value.value)?;
         }
         if self.text.is_empty() { Ok(()) } else { write!(f, " text {:?}", self.text) }
     }

@@ -4,7 +4,7 @@
 pub(super) const MAGIC: [u8; 8] = *b"DBLTRACE";
 /// The version that is written, and the newest that is read.
 pub(super) const VERSION: u16 = 1;
-/// Magic, version, flags, JSON length; the checksum follows, then the JSON.
+/// Magic, version, number of fixed columns, JSON length; the checksum follows, then the JSON.
 pub(super) const HEADER_BYTES: usize = 16;
 /// The longest JSON header.
 pub(super) const MAX_HEADER: usize = 1 << 20;

@@ -66,6 +66,9 @@ pub struct QdiscSubject {
     pub handle: u32,
     /// Is it the root of its device queue?
     pub root: bool,
+    /// The class above it, `major << 16 | minor`, as tc prints it; 0 for a root, or if unknown.
+    #[serde(default, skip_serializing_if = "no_class")]
+    pub parent: u32,
     /// The clock when it was created, ns, where known: periodic timers count from here.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub created_ns: u64,
@@ -73,6 +76,10 @@ pub struct QdiscSubject {
     pub device: Device,
     /// Where flow hashes come from.
     pub hashes: Hashes,
+}
+
+fn no_class(class: &u32) -> bool {
+    *class == 0
 }
 
 /// The device which a qdisc sits on.

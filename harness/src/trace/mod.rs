@@ -5,6 +5,7 @@
 
 mod cause;
 mod columns;
+mod convert;
 mod decode;
 mod display;
 mod encode;
@@ -16,11 +17,15 @@ mod hex;
 mod reader;
 mod snapshot;
 mod state;
+mod summary;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::Path;
 
 pub use cause::DropCause;
+pub use convert::{from_json_lines, to_json_lines};
 pub use error::{Fault, Position, TraceError, TraceErrorKind};
 pub(crate) use event::ds_field;
 pub use event::{
@@ -30,6 +35,7 @@ pub use event::{
 pub use header::{CcSubject, Device, Hashes, Header, Kernel, Origin, QdiscSubject, Subject};
 pub use reader::Reader;
 pub use snapshot::{Field, Moment, Schema, Snapshot};
+pub use summary::Summary;
 pub use writer::Writer;
 
 /// A whole trace in memory.

@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
-use super::columns::ColumnReader;
+use super::columns::{ColumnReader, FIXED_COLUMNS};
 use super::decode::Decoder;
 use super::frame::{
     BLOCK, BLOCK_BYTES, HEADER_BYTES, MAGIC, MAX_BLOCK, MAX_EVENTS, MAX_HEADER, TRAILER, TRAILER_BYTES, VERSION,
@@ -19,6 +19,7 @@ pub struct Reader<R: Read> {
     input: R,
     header: Header,
     header_crc: u32,
+    fixed_columns: usize,
     state: CodingState,
     block: Option<OpenBlock>,
     at: Position,
@@ -53,14 +54,15 @@ impl<R: Read> Reader<R> {
     pub fn new(mut input: R) -> Result<Self, TraceError> {
         let at = Position::default();
         match read_header(&mut input) {
-            Ok((header, header_crc, bytes)) => Ok(Self {
+            Ok(start) => Ok(Self {
                 input,
-                state: CodingState::new(&header.schemas),
-                header,
-                header_crc,
+                state: CodingState::new(&start.header.schemas),
+                header: start.header,
+                header_crc: start.crc,
+                fixed_columns: start.fixed_columns,
                 block: None,
-                at: Position { byte: bytes, ..at },
-                next_byte: bytes,
+                at: Position { byte: start.bytes, ..at },
+                next_byte: start.bytes,
                 ended: false,
             }),
             Err(kind) => Err(TraceError { at, kind }),
@@ -78,7 +80,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Where the reader is: the next event's place.
-    pub const fn position(&self) -> Position {
+    pub const fn place(&self) -> Position {
         self.at
     }
 
@@ -126,7 +128,10 @@ impl<R: Read> Reader<R> {
             return Err(TraceErrorKind::Checksum { part: "block" });
         }
         let columns = decompress(&payload, decompressed as usize)?;
-        Ok(OpenBlock { columns: ColumnReader::new(columns, self.state.value_columns())?, events_left })
+        Ok(OpenBlock {
+            columns: ColumnReader::new(columns, self.fixed_columns, self.state.value_columns())?,
+            events_left,
+        })
     }
 
     fn read_trailer(&mut self) -> Result<(), TraceErrorKind> {
@@ -185,7 +190,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-fn read_header(input: &mut impl Read) -> Result<(Header, u32, u64), TraceErrorKind> {
+fn read_header(input: &mut impl Read) -> Result<Start, TraceErrorKind> {
     let mut start = [0; HEADER_BYTES];
     read_all(input, &mut start[..8], "header").map_err(|error| match error {
         TraceErrorKind::Truncated { .. } => TraceErrorKind::NotATrace,
@@ -202,9 +207,9 @@ fn read_header(input: &mut impl Read) -> Result<(Header, u32, u64), TraceErrorKi
     if version == 0 {
         return Err(field("the version", version, "1"));
     }
-    let flags = u16::from_le_bytes([start[10], start[11]]);
-    if flags != 0 {
-        return Err(field("the header's flags", flags, "0"));
+    let fixed_columns = u16::from_le_bytes([start[10], start[11]]);
+    if fixed_columns == 0 || usize::from(fixed_columns) > FIXED_COLUMNS {
+        return Err(field("the number of columns", fixed_columns, "at least 1 and no more than this program knows"));
     }
     let length = u32_at(&start, 12);
     if length as usize > MAX_HEADER {
@@ -227,7 +232,15 @@ fn read_header(input: &mut impl Read) -> Result<(Header, u32, u64), TraceErrorKi
     if header.records_lost != 0 {
         return Err(TraceErrorKind::RecordsLost(header.records_lost));
     }
-    Ok((header, crc, (HEADER_BYTES + 4 + json.len()) as u64))
+    Ok(Start { header, crc, fixed_columns: fixed_columns.into(), bytes: (HEADER_BYTES + 4 + json.len()) as u64 })
+}
+
+/// What is read before the first block.
+struct Start {
+    header: Header,
+    crc: u32,
+    fixed_columns: usize,
+    bytes: u64,
 }
 
 fn decompress(payload: &[u8], length: usize) -> Result<Vec<u8>, TraceErrorKind> {

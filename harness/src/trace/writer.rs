@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::columns::ColumnWriter;
+use super::columns::{ColumnWriter, FIXED_COLUMNS};
 use super::encode::Encoder;
 use super::frame::{BLOCK, FULL_BLOCK, MAGIC, MAX_EVENT, MAX_EVENTS, MAX_HEADER, TRAILER, VERSION, checksum};
 use super::state::CodingState;
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
         let mut start = Vec::with_capacity(json.len() + 20);
         start.extend_from_slice(&MAGIC);
         start.extend_from_slice(&VERSION.to_le_bytes());
-        start.extend_from_slice(&0u16.to_le_bytes());
+        start.extend_from_slice(&(FIXED_COLUMNS as u16).to_le_bytes());
         start.extend_from_slice(&length.to_le_bytes());
         let mut crc = crc32fast::Hasher::new();
         crc.update(&start);

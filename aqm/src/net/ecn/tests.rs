@@ -90,15 +90,21 @@ fn vlans_are_looked_through() {
     for depth in 1..=9 {
         let mut frame = tagged(depth);
         let at = 14 + 4 * depth;
-        let seen = depth <= 7;
-        assert_eq!(ecn(&frame, at, 0x8100), seen.then_some(Ecn::Ect0), "{depth}");
-        assert_eq!(try_mark_ce(&mut frame, at, 0x8100), seen, "{depth}");
-        assert_eq!(frame[at + 1], if seen { 3 } else { 2 });
-        assert_eq!(cake_dscp(&[&frame[..at], &[0x45, 0xb8]].concat(), at, 0x8100), if seen { 46 } else { 0 });
+        // Behind the tags, only the last one is looked at, however many there are.
+        assert_eq!(ecn(&frame, at, 0x8100), Some(Ecn::Ect0), "{depth}");
+        assert!(try_mark_ce(&mut frame, at, 0x8100), "{depth}");
+        assert_eq!(frame[at + 1], 3);
+        assert_eq!(cake_dscp(&[&frame[..at], &[0x45, 0xb8]].concat(), at, 0x8100), 46);
+        // Before the tags there are seven looks, the first at the frame's own EtherType; without a link-layer header
+        // the first is at the first tag.
+        let frame = [&frame[..12], &[0x81, 0], &frame[14..]].concat();
+        assert_eq!(ethertype_after_vlans(&frame, 14, 0x8100), (depth <= 6).then_some(0x0800), "{depth}");
+        assert_eq!(ethertype_after_vlans(&frame, 0, 0x8100), (depth <= 7).then_some(0x0800), "{depth}");
+        assert_eq!(ethertype_after_vlans(&frame, 3, 0x8100), None);
     }
     // The tags' end is missing.
-    assert_eq!(ethertype_after_vlans(&tagged(1)[..17], 0x8100), None);
-    assert_eq!(ethertype_after_vlans(&[], 0x0800), Some(0x0800));
+    assert_eq!(ethertype_after_vlans(&tagged(1)[..17], 18, 0x8100), None);
+    assert_eq!(ethertype_after_vlans(&[], 14, 0x0800), Some(0x0800));
 }
 
 #[test]
@@ -130,6 +136,9 @@ fn wash() {
         (0x20, 0xfff0, 0x00, 0x0011),
         (0x22, 0x00ff, 0x02, 0x011f),
         (0xff, 0xff10, 0x03, 0x000d),
+        // Where ones' complement has two zeros, this writes the positive one.
+        (0x20, 0xffdf, 0x00, 0x0000),
+        (0x21, 0xffde, 0x01, 0xfffe),
     ];
     for (tos, before, new_tos, after) in rows {
         let mut frame = ipv4(tos, before);

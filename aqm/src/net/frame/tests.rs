@@ -86,9 +86,10 @@ fn tags() {
     let mut ect = Frame::ethernet(&mut ect[..]);
     assert!(ect.try_mark_ce());
     assert_eq!((ect.ds_field(), ect.as_bytes()[23]), (Some(3), 3));
-    // Eight are too many, and a cut one is none.
-    let deep = Frame::ethernet(tagged(&[(0x8100, 1); 8]));
-    assert_eq!((deep.ethertype(), deep.ds_field()), (0x8100, None));
+    // Sixteen are too many, and a cut one is none.
+    let deep = |tags| Frame::ethernet(tagged(&vec![(0x8100, 1); tags]));
+    assert_eq!((deep(15).ethertype(), deep(15).ds_field()), (0x0800, Some(0)));
+    assert_eq!((deep(16).ethertype(), deep(16).ds_field()), (0, None));
     let cut = Frame::ethernet(bytes[..17].to_vec());
     assert_eq!((cut.ethertype(), cut.vlan(), cut.network_offset()), (0x88a8, None, 14));
 }

@@ -76,7 +76,7 @@ fn finding_tcp() {
     // A header length of 0 is believed: the IP header itself is read as TCP.
     let mut zero = whole.clone();
     (zero[0], zero[12]) = (0x40, 0x50);
-    assert_eq!(found(&zero), Some(0x4000));
+    assert_eq!((found(&zero), found(&zero[..39])), (Some(0x4000), None));
     // A fragment is not looked at.
     let mut fragment = ipv4(6, 5, &segment);
     fragment[6] = 0x20;

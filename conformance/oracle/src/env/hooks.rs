@@ -3,6 +3,7 @@
 //! Each runs on the world's thread, inside a gate, with integer arguments as the kernel passes them. None
 //! may panic: a panic across the kernel's frames would abort the process.
 
+use super::install::TREE_REDUCE;
 use super::{DropPath, Event, Width, record};
 use crate::error::Fault;
 use crate::gate;
@@ -155,6 +156,11 @@ pub(super) extern "C" fn kfree_rcu(head: u64, pointer: u64) {
     kfree(if pointer != 0 { pointer } else { head });
 }
 
+/// (head, function): runs when the outermost call is over.
+pub(super) extern "C" fn call_rcu(head: u64, function: u64) {
+    rt().env.deferred.borrow_mut().push((head, function));
+}
+
 fn end_packet(skb: u64, reason: u32, path: DropPath) {
     let rt = rt();
     if skb == 0 {
@@ -226,7 +232,7 @@ pub(super) extern "C" fn register_control(ops: u64) -> u64 {
     0
 }
 
-/// (qdisc, packets, bytes)
+/// (qdisc, packets, bytes): noted, and carried out where there is a real tree.
 pub(super) extern "C" fn tree_reduce(qdisc: u64, packets: i32, bytes: i32) {
     let rt = rt();
     let handle = rt.mem.read(qdisc + rt.qdisc_handle);
@@ -238,6 +244,10 @@ pub(super) extern "C" fn tree_reduce(qdisc: u64, packets: i32, bytes: i32) {
             bytes,
         },
     );
+    if rt.has_real_parent(qdisc) {
+        let word = |v: i32| u64::from(v as u32);
+        rt.original(TREE_REDUCE, [qdisc, word(packets), word(bytes)]);
+    }
 }
 
 /// (watchdog, expires, slack)

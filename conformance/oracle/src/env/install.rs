@@ -3,8 +3,7 @@
 use super::hooks;
 use crate::error::{Error, Result};
 use crate::gate;
-use crate::packet::SplitDetour;
-use crate::runtime::Runtime;
+use crate::runtime::{Detour, Runtime};
 
 /// Callbacks: (our function, kernel names over all versions).
 fn callbacks() -> Vec<(u64, &'static [&'static str])> {
@@ -103,6 +102,7 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
         ),
         (at!(percpu_free), &["free_percpu"]),
         (at!(kfree_rcu), &["kvfree_call_rcu"]),
+        (at!(call_rcu), &["call_rcu", "call_rcu_hurry"]),
         (
             at!(kfree_skb_reason),
             &[
@@ -121,7 +121,7 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
         (at!(rtnl_kfree_skbs), &["rtnl_kfree_skbs"]),
         (at!(register_qdisc), &["register_qdisc"]),
         (at!(register_control), &["tcp_register_congestion_control"]),
-        (at!(tree_reduce), &["qdisc_tree_reduce_backlog"]),
+        (at!(tree_reduce), &[TREE_REDUCE]),
         (
             at!(watchdog_schedule),
             &["qdisc_watchdog_schedule_range_ns", "hrtimer_start_range_ns"],
@@ -171,7 +171,9 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
     ]
 }
 
-const GSO_SEGMENT: &str = "__skb_gso_segment";
+/// Functions whose original our callback may run.
+pub(crate) const GSO_SEGMENT: &str = "__skb_gso_segment";
+pub(crate) const TREE_REDUCE: &str = "qdisc_tree_reduce_backlog";
 
 /// Functions that have nothing to do here and answer a constant.
 const CONSTANTS: [(&[u8], &[&str]); 3] = [
@@ -319,14 +321,15 @@ pub(crate) fn patch_image(rt: &Runtime) -> Result<usize> {
             )));
         }
         let code = jump(entry, *stub);
-        if name == GSO_SEGMENT {
+        if name == GSO_SEGMENT || name == TREE_REDUCE {
             let mut original = [0; 5];
             original.copy_from_slice(rt.mem.bytes(entry, 5));
-            *rt.split_detour.borrow_mut() = Some(SplitDetour {
+            let detour = Detour {
                 entry,
                 original,
                 jump: code,
-            });
+            };
+            rt.detours.borrow_mut().insert(name.clone(), detour);
         }
         rt.mem.write_bytes(entry, &code);
         n += 1;

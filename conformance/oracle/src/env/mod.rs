@@ -6,7 +6,7 @@ mod install;
 mod script;
 
 pub use event::{DropPath, Event, Events, Width};
-pub(crate) use install::{install, patch_image, resolve};
+pub(crate) use install::{GSO_SEGMENT, install, patch_image, resolve};
 pub use script::{Classified, ClockScript, DrawScript};
 
 use crate::error::Fault;
@@ -49,6 +49,8 @@ pub struct Environment {
     pub(crate) timers: RefCell<Vec<(u64, u64)>>,
     pub(crate) allocations: Cell<u64>,
     pub(crate) fail_allocations: Cell<u64>,
+    /// Callbacks to run after the grace period: (head, function).
+    pub(crate) deferred: RefCell<Vec<(u64, u64)>>,
     pub(crate) acks_sent: Cell<u64>,
     pub(crate) printed: RefCell<Vec<String>>,
     pub(crate) trouble: RefCell<Vec<Fault>>,
@@ -92,9 +94,7 @@ impl Environment {
             return value;
         }
         if self.clock_strict.get() {
-            self.trouble
-                .borrow_mut()
-                .push(Fault::ScriptEmpty("clock values"));
+            self.trouble.borrow_mut().push(Fault::ScriptEmpty("clock values"));
         }
         let now = self.now.get();
         self.now.set(now.wrapping_add(self.step.get()));

@@ -25,17 +25,8 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    pub(crate) fn new(
-        owner: &str,
-        range: Range<u64>,
-        list: impl IntoIterator<Item = (u64, String)>,
-    ) -> Self {
-        Self {
-            owner: owner.into(),
-            range,
-            list: list.into_iter().collect(),
-            sorted: OnceCell::new(),
-        }
+    pub(crate) fn new(owner: &str, range: Range<u64>, list: impl IntoIterator<Item = (u64, String)>) -> Self {
+        Self { owner: owner.into(), range, list: list.into_iter().collect(), sorted: OnceCell::new() }
     }
 
     /// "owner:symbol+0x12", or nothing when the address belongs to somebody else.
@@ -51,21 +42,15 @@ impl Named {
         });
         let i = order.partition_point(|i| self.list[*i as usize].0 <= address);
         let owner = &self.owner;
-        Some(
-            match i.checked_sub(1).map(|i| &self.list[order[i] as usize]) {
-                Some((start, name)) => format!("{owner}:{name}+{:#x}", address - start),
-                None => format!("{owner}+{:#x}", address - self.range.start),
-            },
-        )
+        Some(match i.checked_sub(1).map(|i| &self.list[order[i] as usize]) {
+            Some((start, name)) => format!("{owner}:{name}+{:#x}", address - start),
+            None => format!("{owner}+{:#x}", address - self.range.start),
+        })
     }
 }
 
 /// `__ksymtab`: value, name and namespace, each 32 bits relative to its own place.
-pub(super) fn exports(
-    image: &[u8],
-    base: u64,
-    tables: &[Section],
-) -> Result<HashMap<String, u64>, ImageError> {
+pub(super) fn exports(image: &[u8], base: u64, tables: &[Section]) -> Result<HashMap<String, u64>, ImageError> {
     const ENTRY: usize = 12;
     let mut out = HashMap::new();
     let relative = |at: u64| -> Option<u64> {
@@ -114,9 +99,7 @@ impl Bugs {
     /// "file:line" of the entry at `entry`, when recorded.
     pub(crate) fn place(&self, mem: &Memory, entry: u64) -> Option<String> {
         self.file.zip(self.line).map(|(f, l)| {
-            let name = entry
-                .wrapping_add(f)
-                .wrapping_add(i64::from(mem.read::<i32>(entry + f)) as u64);
+            let name = entry.wrapping_add(f).wrapping_add(i64::from(mem.read::<i32>(entry + f)) as u64);
             format!("{}:{}", mem.c_str(name), mem.read::<u16>(entry + l))
         })
     }
@@ -125,9 +108,7 @@ impl Bugs {
     pub(crate) fn find(&self, mem: &Memory, table: &Section, address: u64) -> Option<(u64, bool)> {
         (table.start..table.end)
             .step_by(self.size as usize)
-            .find_map(|entry| {
-                (self.site(mem, entry) == address).then(|| (entry, self.is_warning(mem, entry)))
-            })
+            .find_map(|entry| (self.site(mem, entry) == address).then(|| (entry, self.is_warning(mem, entry))))
     }
 
     /// The instruction that an entry speaks of.

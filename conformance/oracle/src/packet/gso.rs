@@ -3,17 +3,8 @@
 
 use super::block::{ELIDED, HEADROOM};
 use super::{Gso, GsoType, Hash, PacketSpec, Vlan};
-use crate::env::{Event, record};
+use crate::env::{Event, GSO_SEGMENT, record};
 use crate::runtime::Runtime;
-
-/// The kernel's `__skb_gso_segment`, whose first bytes are a jump to our callback. To run the original, the
-/// bytes are put back for the length of the call (one thread runs kernel code, so nobody else sees it).
-#[derive(Debug)]
-pub(crate) struct SplitDetour {
-    pub(crate) entry: u64,
-    pub(crate) original: [u8; 5],
-    pub(crate) jump: [u8; 5],
-}
 
 /// Errors come back as pointers in the last page.
 const ERR_LIMIT: u64 = u64::MAX - 4095;
@@ -24,25 +15,9 @@ impl Runtime {
         let list = if self.packet_state(skb) == ELIDED {
             self.split_elided(skb)
         } else {
-            self.split_by_kernel(skb, features, tx_path)
+            self.original(GSO_SEGMENT, [skb, features, tx_path])
         };
         self.log_split(skb, list);
-        list
-    }
-
-    fn split_by_kernel(&self, skb: u64, features: u64, tx_path: u64) -> u64 {
-        let detour = self.split_detour.borrow();
-        let Some(d) = detour.as_ref() else {
-            return ERR_LIMIT;
-        };
-        self.mem.write_bytes(d.entry, &d.original);
-        // SAFETY: the entry is the kernel's function with its original code in place and these three
-        // parameters; we are inside a gate, so a trap in it leaves through that.
-        let list = unsafe {
-            let f: extern "C" fn(u64, u64, u64) -> u64 = std::mem::transmute(d.entry as usize);
-            f(skb, features, tx_path)
-        };
-        self.mem.write_bytes(d.entry, &d.jump);
         list
     }
 
@@ -55,13 +30,7 @@ impl Runtime {
             segments.push(next);
             next = mem.read(next + at.next);
         }
-        self.env.log(
-            record::ACTIONS,
-            Event::Split {
-                packet,
-                segments: segments.len() as u32,
-            },
-        );
+        self.env.log(record::ACTIONS, Event::Split { packet, segments: segments.len() as u32 });
         for (index, segment) in segments.into_iter().enumerate() {
             self.adopt_packet(segment, packet.id);
             let event = Event::Segment {
@@ -83,11 +52,7 @@ impl Runtime {
         let offset = |field: u64| (u64::from(mem.read::<u16>(skb + field)) - HEADROOM) as u16;
         let (network, transport) = (offset(at.network), offset(at.transport));
         let bits = mem.read::<u32>(shinfo + at.gso_type);
-        let gso = Gso {
-            size: mem.read(shinfo + at.gso_size),
-            segments: 0,
-            kind: kind_of(bits),
-        };
+        let gso = Gso { size: mem.read(shinfo + at.gso_size), segments: 0, kind: kind_of(bits) };
         let linear = u64::from(mem.read::<u32>(skb + at.tail)) - HEADROOM;
         let header = mem.bytes(head + HEADROOM, linear).to_vec();
         let len: u32 = mem.read(skb + at.len);
@@ -105,18 +70,9 @@ impl Runtime {
         while left > 0 {
             let payload = left.min(u32::from(gso.size.max(1)));
             left -= payload;
-            let mut frame = header
-                .get(..header_len as usize)
-                .unwrap_or(&header)
-                .to_vec();
-            let part = Part {
-                network,
-                transport,
-                index: done / u32::from(gso.size.max(1)),
-                done,
-                payload,
-                last: left == 0,
-            };
+            let mut frame = header.get(..header_len as usize).unwrap_or(&header).to_vec();
+            let part =
+                Part { network, transport, index: done / u32::from(gso.size.max(1)), done, payload, last: left == 0 };
             part.rewrite(&mut frame, gso.kind);
             done += payload;
             let spec = PacketSpec {
@@ -147,10 +103,7 @@ impl Runtime {
 
     pub(crate) fn hash_of(&self, skb: u64) -> Hash {
         let h = self.mem.read(skb + self.layout.at.hash);
-        match (
-            self.layout.l4_hash.read(&self.mem, skb),
-            self.layout.sw_hash.read(&self.mem, skb),
-        ) {
+        match (self.layout.l4_hash.read(&self.mem, skb), self.layout.sw_hash.read(&self.mem, skb)) {
             (1, _) => Hash::L4(h),
             (_, 1) => Hash::Software(h),
             _ if h != 0 => Hash::Other(h),
@@ -161,10 +114,7 @@ impl Runtime {
     fn vlan_of(&self, skb: u64) -> Option<Vlan> {
         let at = &self.layout.at;
         let protocol = u16::from_be(self.mem.read(skb + at.vlan_proto));
-        (protocol != 0).then(|| Vlan {
-            protocol,
-            tci: self.mem.read(skb + at.vlan_tci),
-        })
+        (protocol != 0).then(|| Vlan { protocol, tci: self.mem.read(skb + at.vlan_tci) })
     }
 }
 
@@ -193,28 +143,18 @@ impl Part {
                 b.copy_from_slice(&v.to_be_bytes());
             }
         };
-        let get16 = |frame: &[u8], at: usize| {
-            frame
-                .get(at..at + 2)
-                .map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
-        };
+        let get16 = |frame: &[u8], at: usize| frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
         match frame.get(ip).map(|b| b >> 4) {
             Some(4) => {
                 put16(frame, ip + 2, (own + self.payload) as u16);
                 let id = get16(frame, ip + 4).wrapping_add(self.index as u16);
                 put16(frame, ip + 4, id);
                 put16(frame, ip + 10, 0);
-                let sum = (ip..tp)
-                    .step_by(2)
-                    .fold(0u32, |s, at| s + u32::from(get16(frame, at)));
+                let sum = (ip..tp).step_by(2).fold(0u32, |s, at| s + u32::from(get16(frame, at)));
                 let sum = (sum & 0xffff) + (sum >> 16);
                 put16(frame, ip + 10, !(((sum & 0xffff) + (sum >> 16)) as u16));
             }
-            Some(6) => put16(
-                frame,
-                ip + 4,
-                (own + self.payload).saturating_sub(40) as u16,
-            ),
+            Some(6) => put16(frame, ip + 4, (own + self.payload).saturating_sub(40) as u16),
             _ => {}
         }
         match kind {

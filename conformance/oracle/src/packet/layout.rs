@@ -74,6 +74,8 @@ pub(crate) struct Layout {
     /// Drop reason noted in the control block, with the offset within `cb`.
     pub(crate) drop_reason: Option<u64>,
     pub(crate) cloned: Field,
+    /// The 6.1 flag that says whether a tag is beside the frame.
+    pub(crate) vlan_present: Option<Field>,
 }
 
 impl Layout {
@@ -88,12 +90,11 @@ impl Layout {
             sw_hash: flag("sw_hash")?,
             encapsulation: flag("encapsulation")?,
             ip_summed: flag("ip_summed")?,
-            tstamp_type: flag("tstamp_type")
-                .or_else(|_| flag("mono_delivery_time"))
-                .ok(),
+            tstamp_type: flag("tstamp_type").or_else(|_| flag("mono_delivery_time")).ok(),
             pkt_segs: btf.offset("qdisc_skb_cb", "pkt_segs").ok(),
             drop_reason,
             cloned: flag("cloned")?,
+            vlan_present: flag("vlan_present").ok(),
         })
     }
 }

@@ -4,9 +4,11 @@ mod classes;
 mod dump;
 mod private;
 mod setup;
+mod tree;
 
 pub use classes::Class;
 pub use dump::QdiscStats;
+pub(crate) use setup::STRANGER;
 pub use setup::{QdiscSetup, ROOT};
 
 use crate::env::{DropPath, Event, record};
@@ -17,6 +19,7 @@ use crate::runtime::Runtime;
 use crate::world::World;
 use private::Places;
 use setup::{Device, ExtAck};
+use std::rc::Rc;
 
 /// A "no" from the kernel's configuration code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,9 +100,11 @@ pub struct KernelQdisc<'w> {
     address: u64,
     ops: Ops,
     places: Places,
-    device: Device,
+    device: Rc<Device>,
     extack: ExtAck,
     to_free: u64,
+    /// False for a child: its parent destroys it.
+    owned: bool,
 }
 
 impl<'w> KernelQdisc<'w> {
@@ -107,22 +112,42 @@ impl<'w> KernelQdisc<'w> {
         world: &'w World,
         kind: &str,
         address: u64,
-        ops: Ops,
-        device: Device,
+        ops: u64,
+        device: Rc<Device>,
         extack: ExtAck,
+        owned: bool,
     ) -> Result<Self> {
-        let places = Places::new(world, kind, ops.private_size)?;
-        let to_free = world.rt.heap(8)?;
+        let ops = Ops::new(&world.rt, ops)?;
         Ok(Self {
             world,
             kind: kind.into(),
             address,
+            places: Places::new(world, kind, ops.private_size)?,
             ops,
-            places,
             device,
             extack,
-            to_free,
+            to_free: world.rt.heap(8)?,
+            owned,
         })
+    }
+
+    /// A handle for a qdisc that belongs to its parent.
+    fn view(
+        world: &'w World,
+        kind: &str,
+        address: u64,
+        ops: u64,
+        device: Rc<Device>,
+    ) -> Result<Self> {
+        Self::new(
+            world,
+            kind,
+            address,
+            ops,
+            device,
+            ExtAck::new(&world.rt)?,
+            false,
+        )
     }
 
     fn rt(&self) -> &'w Runtime {
@@ -357,21 +382,26 @@ impl<'w> KernelQdisc<'w> {
             return Ok(());
         }
         let rt = self.rt();
-        let mut result = self.reset();
-        if result.is_ok() && self.ops.destroy != 0 {
-            result = rt.call(self.ops.destroy, &[self.address]).map(|_| ());
+        let mut result = Ok(());
+        if self.owned {
+            result = self.reset();
+            if result.is_ok() && self.ops.destroy != 0 {
+                result = rt.call(self.ops.destroy, &[self.address]).map(|_| ());
+            }
+            let range =
+                self.address..self.address + self.places.private + u64::from(self.ops.private_size);
+            rt.env
+                .timers
+                .borrow_mut()
+                .retain(|(t, _)| !range.contains(t));
         }
-        let range =
-            self.address..self.address + self.places.private + u64::from(self.ops.private_size);
-        rt.env
-            .timers
-            .borrow_mut()
-            .retain(|(t, _)| !range.contains(t));
         if result.is_ok() {
-            rt.free_retired();
-            rt.heap_free(self.address);
+            if self.owned {
+                rt.free_retired();
+                rt.heap_free(self.address);
+                self.device.free(rt);
+            }
             rt.heap_free(self.to_free);
-            self.device.free(rt);
             self.extack.free(rt);
         }
         self.address = 0;

@@ -1,11 +1,12 @@
 //! The device around a queue discipline, and its creation.
 
-use super::{KernelQdisc, Ops, Refusal};
+use super::{KernelQdisc, Refusal};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::nla::Builder;
 use crate::runtime::Runtime;
 use crate::world::World;
+use std::rc::Rc;
 
 /// `TC_H_ROOT`.
 pub const ROOT: u32 = 0xffff_ffff;
@@ -13,6 +14,9 @@ pub const ROOT: u32 = 0xffff_ffff;
 const TCA_OPTIONS: u16 = 2;
 /// Marks nested attributes.
 const NESTED: u16 = 0x8000;
+
+/// Handle of the root that children without a real parent see.
+pub(crate) const STRANGER: u32 = 0xffff_0000;
 
 /// The device and place that a queue discipline is created for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,10 +211,14 @@ impl World {
         let rt = &*self.rt;
         let mut device = Device::new(rt, &setup)?;
         let extack = ExtAck::new(rt)?;
-        let made = self.allocate_and_init(ops, &mut device, &extack, &setup, options);
+        if setup.parent != ROOT {
+            device.set_stranger(rt)?;
+        }
+        let made =
+            self.allocate_and_init(ops, &device, &extack, (setup.handle, setup.parent), options);
         match made {
             Ok(address) => {
-                KernelQdisc::new(self, kind, address, Ops::new(rt, ops)?, device, extack)
+                KernelQdisc::new(self, kind, address, ops, Rc::new(device), extack, true)
             }
             Err(e) => {
                 device.free(rt);
@@ -220,30 +228,29 @@ impl World {
         }
     }
 
-    fn allocate_and_init(
+    /// `place` is (handle, parent).
+    pub(super) fn allocate_and_init(
         &self,
         ops: u64,
-        device: &mut Device,
+        device: &Device,
         extack: &ExtAck,
-        setup: &QdiscSetup,
+        place: (u32, u32),
         bytes: Option<&[u8]>,
     ) -> Result<u64> {
         const ERR_LIMIT: u64 = u64::MAX - 4095;
         let rt = &*self.rt;
         let btf = &*rt.image.btf;
-        if setup.parent != ROOT {
-            device.set_stranger(rt)?;
-        }
+        let (handle, parent) = place;
         let alloc = rt.symbol("qdisc_alloc")?;
         let address = rt.call(alloc, &[device.queue, ops, extack.fresh(&rt.mem)])?;
         if address >= ERR_LIMIT {
             extack.judge(rt, address)?;
         }
         rt.mem
-            .write(address + btf.offset("Qdisc", "handle")?, setup.handle);
+            .write(address + btf.offset("Qdisc", "handle")?, handle);
         rt.mem
-            .write(address + btf.offset("Qdisc", "parent")?, setup.parent);
-        if setup.parent == ROOT {
+            .write(address + btf.offset("Qdisc", "parent")?, parent);
+        if parent == ROOT {
             device.set_root(rt, address)?;
         }
         let init: u64 = rt.mem.read(ops + btf.offset("Qdisc_ops", "init")?);

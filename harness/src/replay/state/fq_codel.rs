@@ -1,12 +1,13 @@
-use debloat_aqm::fq_codel::FqCodel;
+use debloat_aqm::fq_codel::{FqCodel, Stats};
 use debloat_aqm::{Packet, Qdisc, Storage};
 
 use super::{Probe, codel};
+use crate::trace::Field;
 
 impl<P: Packet, S: Storage> Probe for FqCodel<P, S> {
     fn probe(&self, schema: &str, key: u64, field: &str) -> Option<u64> {
         let bucket = match schema {
-            "fq_codel.qdisc" => return qdisc(self, field),
+            "fq_codel.qdisc" => return qdisc(self, &self.stats(), field),
             "fq_codel.flow" => u32::try_from(key).ok()?,
             "fq_codel.head_flow" => {
                 let (mut new, mut old) = self.lists();
@@ -22,10 +23,20 @@ impl<P: Packet, S: Storage> Probe for FqCodel<P, S> {
             _ => return codel::controller(&flow.controller, field),
         })
     }
+
+    fn probe_all(&self, schema: &str, key: u64, fields: &[Field], values: &mut Vec<Option<u64>>) {
+        if schema == "fq_codel.qdisc" {
+            let stats = self.stats();
+            values.extend(fields.iter().map(|field| qdisc(self, &stats, &field.name)));
+        } else {
+            values.extend(fields.iter().map(|field| self.probe(schema, key, &field.name)));
+        }
+    }
 }
 
-fn qdisc<P: Packet, S: Storage>(queue: &FqCodel<P, S>, field: &str) -> Option<u64> {
-    let (s, p) = (queue.stats(), queue.parameters());
+/// Values of the qdisc, for `stats` taken once: counting the lists walks them.
+fn qdisc<P: Packet, S: Storage>(queue: &FqCodel<P, S>, s: &Stats, field: &str) -> Option<u64> {
+    let p = queue.parameters();
     Some(match field {
         "flows" => p.flows.into(),
         "quantum" => p.quantum_bytes.into(),

@@ -1,0 +1,29 @@
+//! Fetches kernels with progress on standard error: `cargo run --example fetch -- bookworm trixie sid`.
+use debloat_oracle::fetch::{Event, Request, fetch};
+use std::ops::ControlFlow;
+
+fn main() {
+    let suites: Vec<String> = std::env::args().skip(1).collect();
+    let mut request = Request::default();
+    if !suites.is_empty() {
+        request.suites = suites;
+    }
+    let result = fetch(&request, &mut |event| {
+        match event {
+            Event::Download { package, done, .. } => {
+                eprint!("\r{} {done}/{}   ", package.name, package.bytes)
+            }
+            other => eprintln!("\n{other:?}"),
+        }
+        ControlFlow::Continue(())
+    });
+    match result {
+        Ok(plans) => plans
+            .iter()
+            .for_each(|p| println!("{} {}", p.release, p.folder.display())),
+        Err(e) => {
+            eprintln!("\n{e}");
+            std::process::exit(1);
+        }
+    }
+}
