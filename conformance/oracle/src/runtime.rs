@@ -16,12 +16,30 @@ static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// What a signal handler or callback can note without allocating.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RawFault {
-    Warn { at: u64, entry: u64 },
-    Bug { at: u64, entry: u64 },
-    Unresolved { index: u64 },
-    Trap { signal: i32, rip: u64, address: u64 },
-    Canary { at: u64 },
-    Hang { at: u64 },
+    /// `text` is the number (from 1) of its message in the environment, 0 for none.
+    Warn {
+        at: u64,
+        entry: u64,
+        text: usize,
+    },
+    Bug {
+        at: u64,
+        entry: u64,
+    },
+    Unresolved {
+        index: u64,
+    },
+    Trap {
+        signal: i32,
+        rip: u64,
+        address: u64,
+    },
+    Canary {
+        at: u64,
+    },
+    Hang {
+        at: u64,
+    },
 }
 
 /// More trouble than this in one call is not told apart.
@@ -196,11 +214,13 @@ impl Runtime {
     #[cold]
     fn explain(&self, thrown: bool) -> Error {
         let n = self.notes.count.replace(0).min(NOTES);
+        self.env.warn_pending.set(0);
         let noted: Vec<Fault> = self.notes.list[..n]
             .iter()
             .filter_map(|c| c.take())
             .map(|raw| self.name_fault(raw))
             .collect();
+        self.env.warn_texts.borrow_mut().clear();
         let mut others = std::mem::take(&mut *self.env.trouble.borrow_mut());
         if let Some(address) = self.mem.take_wild() {
             others.push(Fault::WildPointer { address });
@@ -249,8 +269,9 @@ impl Runtime {
     /// A `ud2` was hit: true when the code may go on behind it.
     pub(crate) fn note_ud2(&self, at: u64) -> bool {
         let (entry, warning) = self.bug_entry(at).unwrap_or((0, false));
+        let text = self.env.warn_pending.replace(0);
         self.note(if warning {
-            RawFault::Warn { at, entry }
+            RawFault::Warn { at, entry, text }
         } else {
             RawFault::Bug { at, entry }
         });
@@ -313,8 +334,11 @@ impl Runtime {
 
     fn name_fault(&self, raw: RawFault) -> Fault {
         match raw {
-            RawFault::Warn { at, entry } => {
-                let message = self.env.printed.borrow().last().cloned();
+            RawFault::Warn { at, entry, text } => {
+                let printed = text
+                    .checked_sub(1)
+                    .and_then(|i| self.env.warn_texts.borrow().get(i).cloned());
+                let message = printed.or_else(|| self.bugs.message(&self.mem, entry));
                 Fault::Warn {
                     at: self.place(at, entry),
                     message,

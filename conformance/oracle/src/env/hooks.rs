@@ -347,7 +347,12 @@ pub(super) extern "C" fn printk(format: u64) -> u64 {
 
 /// Prints the message of a WARN whose trap follows.
 pub(super) extern "C" fn warn_message(format: u64) {
-    keep_message(format);
+    let rt = rt();
+    let mut texts = rt.env.warn_texts.borrow_mut();
+    if texts.len() < PRINTED {
+        texts.push(rt.mem.c_str(format).trim().to_owned());
+    }
+    rt.env.warn_pending.set(texts.len());
 }
 
 /// (file, line, taint, format)
@@ -365,7 +370,7 @@ pub(super) extern "C" fn warn_slowpath(file: u64, line: u64, _taint: u64, format
 pub(super) extern "C" fn warn_trap(entry: u64) {
     let rt = rt();
     let at = rt.bugs.site(&rt.mem, entry);
-    rt.note(RawFault::Warn { at, entry });
+    rt.note(RawFault::Warn { at, entry, text: 0 });
 }
 
 /// (done) → may this caller initialise?

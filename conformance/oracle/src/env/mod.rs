@@ -53,6 +53,9 @@ pub struct Environment {
     pub(crate) deferred: RefCell<Vec<(u64, u64)>>,
     pub(crate) acks_sent: Cell<u64>,
     pub(crate) printed: RefCell<Vec<String>>,
+    /// Messages of WARNs, and the number (from 1) of the one whose trap is still to come.
+    pub(crate) warn_texts: RefCell<Vec<String>>,
+    pub(crate) warn_pending: Cell<usize>,
     pub(crate) trouble: RefCell<Vec<Fault>>,
 }
 

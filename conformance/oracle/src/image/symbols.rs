@@ -96,6 +96,8 @@ pub(crate) struct Bugs {
     address: u64,
     file: Option<u64>,
     line: Option<u64>,
+    /// The message's format (7.x).
+    format: Option<u64>,
     flags: u64,
 }
 
@@ -107,18 +109,29 @@ impl Bugs {
             address: at("bug_addr_disp")?,
             file: at("file_disp").ok(),
             line: at("line").ok(),
+            format: at("format_disp").ok(),
             flags: at("flags")?,
         })
     }
 
+    /// A string that a 32-bit displacement in the entry points to.
+    fn text(&self, mem: &Memory, at: u64) -> Option<String> {
+        let disp = mem.read::<i32>(at);
+        let text = (disp != 0).then(|| mem.c_str(at.wrapping_add(i64::from(disp) as u64)))?;
+        (!text.is_empty()).then_some(text)
+    }
+
     /// "file:line" of the entry at `entry`, when recorded.
     pub(crate) fn place(&self, mem: &Memory, entry: u64) -> Option<String> {
-        self.file.zip(self.line).map(|(f, l)| {
-            let name = entry
-                .wrapping_add(f)
-                .wrapping_add(i64::from(mem.read::<i32>(entry + f)) as u64);
-            format!("{}:{}", mem.c_str(name), mem.read::<u16>(entry + l))
-        })
+        let (file, line) = self.file.zip(self.line)?;
+        let line = mem.read::<u16>(entry + line);
+        Some(format!("{}:{line}", self.text(mem, entry + file)?))
+    }
+
+    /// The message's format string of the entry at `entry`, when recorded.
+    pub(crate) fn message(&self, mem: &Memory, entry: u64) -> Option<String> {
+        let format = self.format.filter(|_| entry != 0)?;
+        self.text(mem, entry + format).map(|t| t.trim().to_owned())
     }
 
     /// Finds the entry for the instruction at `address`, and whether it is a warning. Allocates nothing.

@@ -101,6 +101,9 @@ impl Runtime {
         if let Some(vlan) = spec.vlan {
             mem.write(skb + at.vlan_proto, vlan.protocol.to_be());
             mem.write(skb + at.vlan_tci, vlan.tci);
+            if let Some(present) = &lay.vlan_present {
+                present.write(mem, skb, 1);
+            }
         }
         if let Some((inner_network, inner_transport)) = spec.inner {
             lay.encapsulation.write(mem, skb, 1);
