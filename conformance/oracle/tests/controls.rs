@@ -7,8 +7,11 @@ use debloat_oracle::{AckSample, Hook, RateSample, World, WorldOptions};
 
 const NAMES: [&str; 4] = ["reno", "cubic", "bbr", "dctcp"];
 
+/// Digest, largest window, losses.
+type Seen = (u64, u64, u64);
+
 /// A crude ACK clock with queueing above 100 packets, marks above 120, losses above 300.
-fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<(u64, u64, u64)> {
+fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<Seen> {
     w.env().seed_draws(5);
     let s = w.create_socket()?;
     let [
@@ -140,7 +143,7 @@ fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<(u64, u64, 
     Ok((d.0, highest, losses))
 }
 
-fn all(w: &World) -> debloat_oracle::Result<Vec<(String, (u64, u64, u64))>> {
+fn all(w: &World) -> debloat_oracle::Result<Vec<(String, Seen)>> {
     NAMES
         .iter()
         .map(|n| Ok((n.to_string(), drive(w, n, 20_000)?)))
@@ -250,7 +253,7 @@ fn core_functions_answer_as_the_specification_says() {
                     filter.running_max(10, 2, 3)?,
                     filter.running_max(10, 12, 1)?
                 ),
-                (5, 5, 3)
+                (5, 5, 1)
             );
             Ok(())
         });

@@ -42,7 +42,6 @@ pub struct Environment {
     pub(crate) draw_strict: Cell<bool>,
     pub(crate) draw_count: Cell<u64>,
     pub(crate) classifier: RefCell<Option<script::Classifier>>,
-    pub(crate) jiffies_at: Cell<u64>,
     pub(crate) hz: Cell<u64>,
     pub(crate) events: RefCell<Vec<Event>>,
     pub(crate) record: Cell<u32>,
