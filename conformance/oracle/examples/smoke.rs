@@ -37,16 +37,9 @@ fn run(world: &World, kind: &str) -> Result<()> {
     world.set_time(1_000_000_000);
     world.env().clear_events();
     let q = world.create_qdisc(kind, QdiscSetup::default(), None)?;
-    println!(
-        "{kind}: private {:?} {} bytes; dump {:02x?}",
-        q.structure(),
-        q.private_size(),
-        q.dump()
-    );
+    println!("{kind}: private {:?} {} bytes; dump {:02x?}", q.structure(), q.private_size(), q.dump());
     let t = std::time::Instant::now();
-    let frames: Vec<_> = (0..32u16)
-        .map(|i| frame(i, 100 + 40 * i as usize, if i % 3 == 0 { 0 } else { 2 }))
-        .collect();
+    let frames: Vec<_> = (0..32u16).map(|i| frame(i, 100 + 40 * i as usize, if i % 3 == 0 { 0 } else { 2 })).collect();
     let (mut enq, mut deq, mut drops, mut ce) = (0, 0, 0, 0);
     let mut events = vec![];
     let mut now = 1_000_000_000u64;
@@ -83,10 +76,7 @@ fn run(world: &World, kind: &str) -> Result<()> {
             }
         }
         world.env().take_events(&mut events);
-        drops += events
-            .iter()
-            .filter(|e| matches!(e, Event::Drop { .. }))
-            .count();
+        drops += events.iter().filter(|e| matches!(e, Event::Drop { .. })).count();
     }
     println!(
         "  enq {enq} deq {deq} drops {drops} ce {ce} qlen {} => {} ; {:?} per op",

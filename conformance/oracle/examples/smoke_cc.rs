@@ -72,11 +72,7 @@ fn run(world: &World, kind: &str) -> Result<()> {
             c.in_ack_event(if i % 50 == 0 { 5 } else { 1 })?;
         }
         if c.has(Hook::PktsAcked) {
-            c.pkts_acked(&AckSample {
-                pkts_acked: 2,
-                rtt_us: 20_000 + (i % 400) as i32 * 20,
-                in_flight: 10,
-            })?;
+            c.pkts_acked(&AckSample { pkts_acked: 2, rtt_us: 20_000 + (i % 400) as i32 * 20, in_flight: 10 })?;
         }
         if c.has(Hook::CongControl) {
             c.cong_control(
@@ -110,35 +106,18 @@ fn run(world: &World, kind: &str) -> Result<()> {
         s.get("snd_ssthresh")?,
         s.get("sk_pacing_rate")?,
         c.undo_cwnd()?,
-        if c.has(Hook::GetInfo) {
-            c.get_info(u32::MAX)?
-        } else {
-            None
-        }
+        if c.has(Hook::GetInfo) { c.get_info(u32::MAX)? } else { None }
     );
     if kind == "cubic" {
-        for p in [
-            "cnt",
-            "last_max_cwnd",
-            "epoch_start",
-            "delay_min",
-            "found",
-            "curr_rtt",
-        ] {
+        for p in ["cnt", "last_max_cwnd", "epoch_start", "delay_min", "found", "curr_rtt"] {
             print!("{p}={:?} ", c.private(p));
         }
-        println!(
-            "param {} {}",
-            world.parameter("tcp_cubic", "beta")?,
-            world.parameter("tcp_cubic", "hystart_detect")?
-        );
+        println!("param {} {}", world.parameter("tcp_cubic", "beta")?, world.parameter("tcp_cubic", "hystart_detect")?);
         world.set_parameter("tcp_cubic", "beta", "700")?;
         println!(
             "{} {:?} mib {:?}",
             world.parameter("tcp_cubic", "beta")?,
-            world
-                .set_parameter("tcp_cubic", "beta", "x")
-                .map_err(|e| e.to_string()),
+            world.set_parameter("tcp_cubic", "beta", "x").map_err(|e| e.to_string()),
             world.mib("LINUX_MIB_TCPHYSTARTTRAINDETECT")
         );
         world.set_parameter("tcp_cubic", "beta", "717")?;
@@ -153,11 +132,7 @@ fn run(world: &World, kind: &str) -> Result<()> {
             s.cwnd_reduction(2, 0, 0)?;
             print!("{} ", s.read(&cwnd));
         }
-        println!(
-            "slow start {} {}",
-            s.slow_start(3)?,
-            s.tso_segs(1448).unwrap_or(0)
-        );
+        println!("slow start {} {}", s.slow_start(3)?, s.tso_segs(1448).unwrap_or(0));
         println!(
             "rate_gen {:?}",
             s.rate_gen(
@@ -173,19 +148,9 @@ fn run(world: &World, kind: &str) -> Result<()> {
             )
         );
         let f = world.windowed_filter()?;
-        println!(
-            "{} {} {:?}",
-            f.running_max(10, 1, 5)?,
-            f.running_max(10, 2, 3)?,
-            f.samples()
-        );
+        println!("{} {} {:?}", f.running_max(10, 1, 5)?, f.running_max(10, 2, 3)?, f.samples());
         s.enter_cwr()?;
-        println!(
-            "cwr {} {} {}",
-            s.get("icsk_ca_state")?,
-            s.get("snd_ssthresh")?,
-            s.read(&cwnd)
-        );
+        println!("cwr {} {} {}", s.get("icsk_ca_state")?, s.get("snd_ssthresh")?, s.read(&cwnd));
     }
     drop(c);
     Ok(())

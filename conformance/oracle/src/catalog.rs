@@ -29,11 +29,7 @@ pub enum Origin {
 /// `~/.cache/debloat`, else a folder below the system's temporary one.
 #[must_use]
 pub fn cache_dir() -> PathBuf {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set(CACHE_VARIABLE)
         .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("debloat")))
         .or_else(|| set("HOME").map(|d| d.join(".cache/debloat")))
@@ -57,24 +53,13 @@ pub fn kernels() -> Vec<Kernel> {
 pub fn kernels_in(cache: &Path, system: &Path) -> Vec<Kernel> {
     let mut found = Vec::new();
     for suite in list(&kernels_dir(cache)) {
-        let name = suite
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        for release in list(&suite)
-            .into_iter()
-            .filter(|r| r.join(crate::fetch::COMPLETE).exists())
-        {
+        let name = suite.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for release in list(&suite).into_iter().filter(|r| r.join(crate::fetch::COMPLETE).exists()) {
             scan(&release, &Origin::Cache(name.clone()), &mut found);
         }
     }
     scan(system, &Origin::System, &mut found);
-    found.sort_by(|a, b| {
-        b.version()
-            .cmp(&a.version())
-            .then_with(|| a.is_system().cmp(&b.is_system()))
-    });
+    found.sort_by(|a, b| b.version().cmp(&a.version()).then_with(|| a.is_system().cmp(&b.is_system())));
     found
 }
 
@@ -83,36 +68,25 @@ pub fn kernels_in(cache: &Path, system: &Path) -> Vec<Kernel> {
 /// # Errors
 /// [`Error::NoKernel`] says where was looked and how to fetch.
 pub fn find(wanted: &str) -> Result<Kernel> {
-    find_in(&kernels(), wanted)
-        .cloned()
-        .ok_or_else(|| Error::NoKernel {
-            wanted: wanted.into(),
-            looked: format!(
-                "{}, /boot, /lib/modules",
-                kernels_dir(&cache_dir()).display()
-            ),
-        })
+    find_in(&kernels(), wanted).cloned().ok_or_else(|| Error::NoKernel {
+        wanted: wanted.into(),
+        looked: format!("{}, /boot, /lib/modules", kernels_dir(&cache_dir()).display()),
+    })
 }
 
 /// As [`find`], in a list.
 #[must_use]
 pub fn find_in<'a>(kernels: &'a [Kernel], wanted: &str) -> Option<&'a Kernel> {
     kernels.iter().find(|k| {
-        let series = k
-            .release
-            .strip_prefix(wanted)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+        let series = k.release.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
         let suite = matches!(&k.origin, Origin::Cache(s) if s == wanted);
         wanted == "newest" || series || suite
     })
 }
 
 fn list(dir: &Path) -> Vec<PathBuf> {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .filter_map(|e| Some(e.ok()?.path()))
-        .collect();
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(dir).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();
     entries.sort();
     entries
 }
@@ -121,11 +95,7 @@ fn list(dir: &Path) -> Vec<PathBuf> {
 fn scan(root: &Path, origin: &Origin, out: &mut Vec<Kernel>) {
     let mut images = BTreeMap::new();
     for file in list(&root.join("boot")) {
-        let name = file
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(release) = name.strip_prefix("vmlinuz-") {
             images.insert(release.to_owned(), file);
         }
@@ -133,11 +103,7 @@ fn scan(root: &Path, origin: &Origin, out: &mut Vec<Kernel>) {
     let mut trees = BTreeMap::new();
     for place in ["lib/modules", "usr/lib/modules"] {
         for tree in list(&root.join(place)) {
-            let release = tree
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let release = tree.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let image = tree.join("vmlinuz");
             if image.is_file() {
                 images.entry(release.clone()).or_insert(image);
@@ -147,12 +113,7 @@ fn scan(root: &Path, origin: &Origin, out: &mut Vec<Kernel>) {
     }
     for (release, image) in images {
         let modules = trees.get(&release).cloned();
-        out.push(Kernel {
-            release,
-            image,
-            modules,
-            origin: origin.clone(),
-        });
+        out.push(Kernel { release, image, modules, origin: origin.clone() });
     }
 }
 
@@ -175,12 +136,7 @@ impl Kernel {
     /// `kernel/`.
     #[must_use]
     pub fn from_paths(release: &str, image: &Path, modules: Option<&Path>) -> Self {
-        Self {
-            release: release.into(),
-            image: image.into(),
-            modules: modules.map(Into::into),
-            origin: Origin::System,
-        }
+        Self { release: release.into(), image: image.into(), modules: modules.map(Into::into), origin: Origin::System }
     }
 
     /// The release string, e.g. "6.1.0-57-cloud-amd64".
@@ -214,10 +170,7 @@ impl Kernel {
     /// The leading numbers of the release: (6, 12, 118), with 0 where there are none.
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
-        let mut numbers = self
-            .release
-            .split(|c: char| !c.is_ascii_digit())
-            .map(|n| n.parse().unwrap_or(0));
+        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);
         (next(), next(), next())
     }
@@ -232,20 +185,14 @@ impl Kernel {
     /// "cloud", "rt", or "" for the plain flavour.
     #[must_use]
     pub fn flavour(&self) -> &str {
-        ["cloud", "rt"]
-            .into_iter()
-            .find(|f| self.release.contains(&format!("-{f}-")))
-            .unwrap_or("")
+        ["cloud", "rt"].into_iter().find(|f| self.release.contains(&format!("-{f}-"))).unwrap_or("")
     }
 
     fn module_files(&self) -> Vec<PathBuf> {
         let Some(tree) = &self.modules else {
             return Vec::new();
         };
-        ["net/sched", "net/ipv4", "net/core", "lib"]
-            .iter()
-            .flat_map(|d| list(&tree.join("kernel").join(d)))
-            .collect()
+        ["net/sched", "net/ipv4", "net/core", "lib"].iter().flat_map(|d| list(&tree.join("kernel").join(d))).collect()
     }
 
     /// The file of a module, looked for where algorithms live first, then in the whole tree.
@@ -270,12 +217,8 @@ impl Kernel {
     /// Names in `modules.builtin` (absent: none known).
     fn builtins(&self) -> Vec<String> {
         let file = self.modules.as_ref().map(|m| m.join("modules.builtin"));
-        let text = file
-            .and_then(|f| std::fs::read_to_string(f).ok())
-            .unwrap_or_default();
-        text.lines()
-            .filter_map(|l| module_name(Path::new(l)))
-            .collect()
+        let text = file.and_then(|f| std::fs::read_to_string(f).ok()).unwrap_or_default();
+        text.lines().filter_map(|l| module_name(Path::new(l))).collect()
     }
 
     /// True for a module that is part of the image, as far as its list of built-ins says.
@@ -291,25 +234,14 @@ impl Kernel {
             qdiscs: QDISCS_IN_IMAGE.map(String::from).to_vec(),
             controls: CONTROLS_IN_IMAGE.map(String::from).to_vec(),
         };
-        let mut names: Vec<String> = self
-            .module_files()
-            .iter()
-            .filter_map(|p| module_name(p))
-            .collect();
+        let mut names: Vec<String> = self.module_files().iter().filter_map(|p| module_name(p)).collect();
         names.extend(self.builtins());
         // On the kernels of interest these two are always built in; 7.x ships no list that says so.
         names.extend(["sch_fq_codel".into(), "tcp_cubic".into()]);
         for name in names {
             // Not algorithms by themselves: parts, diagnostics.
-            const PARTS: [&str; 7] = [
-                "sch_mqprio_lib",
-                "sch_frag",
-                "sch_blackhole",
-                "sch_mq",
-                "tcp_diag",
-                "tcp_bpf",
-                "tcp_sigpool",
-            ];
+            const PARTS: [&str; 7] =
+                ["sch_mqprio_lib", "sch_frag", "sch_blackhole", "sch_mq", "tcp_diag", "tcp_bpf", "tcp_sigpool"];
             if PARTS.contains(&name.as_str()) {
                 continue;
             }

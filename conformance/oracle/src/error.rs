@@ -14,15 +14,11 @@ pub enum Error {
     Unsupported(&'static str),
 
     /// One world per process: jiffies and module data exist once per image.
-    #[error(
-        "a kernel world is already loaded in this process (one at a time; use worker::isolate)"
-    )]
+    #[error("a kernel world is already loaded in this process (one at a time; use worker::isolate)")]
     AlreadyLoaded,
 
     /// No kernel matched the request.
-    #[error(
-        "no kernel found for `{wanted}` (looked in {looked}); enable with: cargo run --release -- oracle fetch"
-    )]
+    #[error("no kernel found for `{wanted}` (looked in {looked}); enable with: cargo run --release -- oracle fetch")]
     NoKernel {
         /// What was asked for ("6.12", a release, …).
         wanted: String,

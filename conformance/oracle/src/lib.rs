@@ -16,12 +16,8 @@ mod socket;
 pub mod worker;
 mod world;
 
-pub use catalog::{
-    CACHE_VARIABLE, Kernel, Offer, Origin, cache_dir, find, find_in, kernels, kernels_in,
-};
-pub use env::{
-    Classified, ClockScript, DrawScript, DropPath, Environment, Event, Events, Width, record,
-};
+pub use catalog::{CACHE_VARIABLE, Kernel, Offer, Origin, cache_dir, find, find_in, kernels, kernels_in};
+pub use env::{Classified, ClockScript, DrawScript, DropPath, Environment, Event, Events, Width, record};
 pub use error::{Error, Fault, ImageError, Result, TypeError};
 pub use image::{Btf, Field, MemberInfo};
 pub use packet::{ETH_HEADER, Gso, GsoType, Hash, PacketRef, PacketSpec, Vlan};

@@ -29,8 +29,7 @@ impl Builder {
     /// Any payload.
     #[must_use]
     pub fn raw(mut self, kind: u16, payload: &[u8]) -> Self {
-        self.bytes
-            .extend_from_slice(&(payload.len() as u16 + 4).to_le_bytes());
+        self.bytes.extend_from_slice(&(payload.len() as u16 + 4).to_le_bytes());
         self.bytes.extend_from_slice(&kind.to_le_bytes());
         self.bytes.extend_from_slice(payload);
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);

@@ -6,13 +6,7 @@ use crate::runtime::{self, RawFault};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SIGNALS: [i32; 5] = [
-    libc::SIGILL,
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGTRAP,
-    libc::SIGFPE,
-];
+const SIGNALS: [i32; 5] = [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGFPE];
 
 /// The dispositions found before ours, for traps that are none of our business.
 static mut PREVIOUS: [Option<libc::sigaction>; 5] = [None; 5];
@@ -107,21 +101,14 @@ pub(crate) fn set_gs(base: u64) -> Result<()> {
     const ARCH_SET_GS: i32 = 0x1001;
     // SAFETY: user space on x86-64 Linux does not use %gs (thread-local storage is in %fs).
     let r = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, base) };
-    if r == 0 {
-        Ok(())
-    } else {
-        Err(Error::Unsupported("the system refuses to set the %gs base"))
-    }
+    if r == 0 { Ok(()) } else { Err(Error::Unsupported("the system refuses to set the %gs base")) }
 }
 
 extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes valid pointers to a SA_SIGINFO handler, and the context may be edited.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     let regs = &mut context.uc_mcontext.gregs;
-    let (rip, rsp) = (
-        regs[libc::REG_RIP as usize] as u64,
-        regs[libc::REG_RSP as usize] as u64,
-    );
+    let (rip, rsp) = (regs[libc::REG_RIP as usize] as u64, regs[libc::REG_RSP as usize] as u64);
     let gate = gate::gate();
     let Some(rt) = runtime::current().filter(|_| gate != 0) else {
         return chain(signal);
@@ -144,22 +131,14 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             _ => {
                 // SAFETY: `si_addr` is defined for memory faults and harmless to read for the others.
                 let address = unsafe { info.si_addr() } as u64;
-                rt.note(RawFault::Trap {
-                    signal,
-                    rip,
-                    address,
-                });
+                rt.note(RawFault::Trap { signal, rip, address });
             }
         }
     } else {
         // A callback of ours was handed something unusable.
         // SAFETY: as above.
         let address = unsafe { info.si_addr() } as u64;
-        rt.note(RawFault::Trap {
-            signal,
-            rip,
-            address,
-        });
+        rt.note(RawFault::Trap { signal, rip, address });
     }
     rt.note_stack(rsp, gate);
     leave(regs, gate);

@@ -72,11 +72,7 @@ struct Claim;
 
 impl Claim {
     fn take() -> Result<Self> {
-        if LOADED.swap(true, Ordering::Acquire) {
-            Err(Error::AlreadyLoaded)
-        } else {
-            Ok(Self)
-        }
+        if LOADED.swap(true, Ordering::Acquire) { Err(Error::AlreadyLoaded) } else { Ok(Self) }
     }
 }
 
@@ -105,9 +101,7 @@ impl World {
         let btf = image.btf.clone();
         let layout = Layout::new(&btf)?;
         let gs_base = place_percpu(&image, &arena, &mem)?;
-        let jiffies = image
-            .symbol("jiffies")
-            .ok_or_else(|| Error::NoSymbol("jiffies".into()))?;
+        let jiffies = image.symbol("jiffies").ok_or_else(|| Error::NoSymbol("jiffies".into()))?;
         let rt = Box::new(Runtime {
             bugs: Bugs::new(&btf)?,
             timer_function: btf.offset("timer_list", "function")?,
@@ -139,12 +133,7 @@ impl World {
             image,
             arena_map,
         });
-        let world = Self {
-            rt,
-            kernel: kernel.clone(),
-            jiffies,
-            _thread: PhantomData,
-        };
+        let world = Self { rt, kernel: kernel.clone(), jiffies, _thread: PhantomData };
         // From here on the world's own drop releases the claim.
         std::mem::forget(claim);
         world.start(&options)?;
@@ -160,9 +149,7 @@ impl World {
         env::patch_image(rt)?;
         self.enter_thread()?;
         rt.env.record.set(0);
-        rt.env
-            .hz
-            .set(rt.call(rt.symbol("__msecs_to_jiffies")?, &[1000])?.max(1));
+        rt.env.hz.set(rt.call(rt.symbol("__msecs_to_jiffies")?, &[1000])?.max(1));
         self.set_time(options.now_ns);
         if !options.skip_boot {
             self.boot(options)?;
@@ -181,11 +168,7 @@ impl World {
         let rt = &*self.rt;
         let run = |name: &str| -> Result<()> {
             let code = rt.call(rt.symbol(name)?, &[])? as i32;
-            if code == 0 {
-                Ok(())
-            } else {
-                Err(Error::Request(format!("{name} returned {code}")))
-            }
+            if code == 0 { Ok(()) } else { Err(Error::Request(format!("{name} returned {code}"))) }
         };
         run("init_default_flow_dissectors")?;
         for offload in ["eth_offload_init", "ipv4_offload_init", "ipv6_offload_init"] {
@@ -200,9 +183,7 @@ impl World {
         rt.call(rt.symbol("flow_hash_from_keys")?, &[keys])?;
         rt.heap_free(keys);
         if !rt.env.drain_draws().is_empty() {
-            return Err(Error::Request(
-                "the flow hash did not draw its secret".into(),
-            ));
+            return Err(Error::Request("the flow hash did not draw its secret".into()));
         }
         Ok(())
     }
@@ -232,10 +213,7 @@ impl World {
     /// Type information of a loaded module, or the image's when the name is not a loaded module.
     pub fn btf_of(&self, module: &str) -> Rc<Btf> {
         let modules = self.rt.modules.borrow();
-        let own = modules
-            .iter()
-            .find(|m| m.name == module)
-            .and_then(|m| m.btf.clone());
+        let own = modules.iter().find(|m| m.name == module).and_then(|m| m.btf.clone());
         own.unwrap_or_else(|| self.rt.image.btf.clone())
     }
 
@@ -262,10 +240,7 @@ impl World {
     /// Address of a symbol: a loaded module's, else the image's (exported or not).
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let modules = self.rt.modules.borrow();
-        modules
-            .iter()
-            .find_map(|m| m.symbols.get(name).copied())
-            .or_else(|| self.rt.image.symbol(name))
+        modules.iter().find_map(|m| m.symbols.get(name).copied()).or_else(|| self.rt.image.symbol(name))
     }
 
     /// Calls any kernel function with up to six integer or address arguments.
@@ -275,13 +250,9 @@ impl World {
     /// kernel code trap (an error) or corrupt this world's memory.
     pub fn call(&self, function: &str, args: &[u64]) -> Result<u64> {
         if args.len() > 6 {
-            return Err(Error::Request(format!(
-                "{function}: more than six arguments"
-            )));
+            return Err(Error::Request(format!("{function}: more than six arguments")));
         }
-        let at = self
-            .symbol(function)
-            .ok_or_else(|| Error::NoSymbol(function.into()))?;
+        let at = self.symbol(function).ok_or_else(|| Error::NoSymbol(function.into()))?;
         self.rt.call(at, args)
     }
 
@@ -297,10 +268,7 @@ impl World {
     /// Trouble inside, or an address outside the world. See [`World::call`].
     pub fn call_address(&self, address: u64, args: &[u64]) -> Result<u64> {
         if args.len() > 6 || !self.rt.mem.covers(address, 1) {
-            return Err(Error::Request(format!(
-                "no call of {address:#x} with {} arguments",
-                args.len()
-            )));
+            return Err(Error::Request(format!("no call of {address:#x} with {} arguments", args.len())));
         }
         self.rt.call(address, args)
     }
@@ -350,29 +318,16 @@ impl World {
             if self.kernel.is_builtin(&name) {
                 return Ok(());
             }
-            return Err(Error::NoModule {
-                module: name,
-                release: self.kernel.release().into(),
-            });
+            return Err(Error::NoModule { module: name, release: self.kernel.release().into() });
         };
-        let file = std::fs::read(&path).map_err(|source| Error::Io {
-            path: path.clone(),
-            source,
-        })?;
+        let file = std::fs::read(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
         let file = image::unpack_module(file)?;
         for dependency in image::module_depends(&file, &name)? {
             self.load_module(&dependency)?;
         }
         let rt = &*self.rt;
         let mut resolve = |symbol: &str| env::resolve(rt, symbol);
-        let module = image::load_module(
-            &file,
-            &name,
-            &rt.arena,
-            &rt.mem,
-            &rt.image.btf,
-            &mut resolve,
-        )?;
+        let module = image::load_module(&file, &name, &rt.arena, &rt.mem, &rt.image.btf, &mut resolve)?;
         if rt.arena.is_full() {
             return Err(rt.arena_full());
         }
@@ -408,10 +363,7 @@ impl World {
 
     /// Memory the kernel code holds: blocks alive, and bytes ever taken from the arena.
     pub fn memory_in_use(&self) -> (u64, u64) {
-        (
-            self.rt.arena.live(),
-            self.rt.arena.used() - self.rt.arena_map.start(),
-        )
+        (self.rt.arena.live(), self.rt.arena.used() - self.rt.arena_map.start())
     }
 }
 
@@ -423,9 +375,7 @@ fn place_percpu(image: &Image, arena: &Arena, mem: &Memory) -> Result<u64> {
     };
     let at = arena.carve(size + 4096, 4096);
     if at == 0 {
-        return Err(Error::ArenaFull {
-            size: mem.arena().end - mem.arena().start,
-        });
+        return Err(Error::ArenaFull { size: mem.arena().end - mem.arena().start });
     }
     mem.write_bytes(at, initial);
     // One processor whose per-cpu pointers are relative to %gs.

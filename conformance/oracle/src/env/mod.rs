@@ -96,9 +96,7 @@ impl Environment {
             return value;
         }
         if self.clock_strict.get() {
-            self.trouble
-                .borrow_mut()
-                .push(Fault::ScriptEmpty("clock values"));
+            self.trouble.borrow_mut().push(Fault::ScriptEmpty("clock values"));
         }
         let now = self.now.get();
         self.now.set(now.wrapping_add(self.step.get()));

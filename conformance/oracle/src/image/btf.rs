@@ -87,16 +87,9 @@ impl Btf {
         let word = |at| u32_at(section, at).map(|v| v as usize).ok_or_else(cut);
         let header = word(4)?;
         let (type_off, type_len, str_off, str_len) = (word(8)?, word(12)?, word(16)?, word(20)?);
-        let part = |off: usize, len: usize| {
-            section
-                .get(header + off..header + off + len)
-                .ok_or_else(cut)
-        };
+        let part = |off: usize, len: usize| section.get(header + off..header + off + len).ok_or_else(cut);
         let (first_id, first_str) = match &base {
-            Some(b) => (
-                b.first_id + b.types.len() as u32,
-                b.first_str + b.strings.len() as u32,
-            ),
+            Some(b) => (b.first_id + b.types.len() as u32, b.first_str + b.strings.len() as u32),
             None => (0, 0),
         };
         let mut btf = Btf {
@@ -123,18 +116,8 @@ impl Btf {
         while at < t.len() {
             let word = |o: usize| u32_at(t, at + o).ok_or_else(cut);
             let (name, info, arg) = (word(0)?, word(4)?, word(8)?);
-            let (kind, n, flag) = (
-                ((info >> 24) & 0x1f) as u8,
-                (info & 0xffff) as usize,
-                info >> 31 != 0,
-            );
-            let mut ty = Type {
-                name,
-                kind,
-                arg,
-                first: self.members.len() as u32,
-                ..Type::default()
-            };
+            let (kind, n, flag) = (((info >> 24) & 0x1f) as u8, (info & 0xffff) as usize, info >> 31 != 0);
+            let mut ty = Type { name, kind, arg, first: self.members.len() as u32, ..Type::default() };
             let extra = match kind {
                 1 => {
                     ty.signed = word(12)? >> 24 & 1 != 0;
@@ -148,18 +131,9 @@ impl Btf {
                 STRUCT | UNION => {
                     for i in 0..n {
                         let w = word(12 + 12 * i + 8)?;
-                        let (pos, bits) = if flag {
-                            (w & 0xff_ffff, (w >> 24) as u8)
-                        } else {
-                            (w, 0)
-                        };
+                        let (pos, bits) = if flag { (w & 0xff_ffff, (w >> 24) as u8) } else { (w, 0) };
                         let (name, ty) = (word(12 + 12 * i)?, word(12 + 12 * i + 4)?);
-                        self.members.push(Member {
-                            name,
-                            ty,
-                            at: pos,
-                            bits,
-                        });
+                        self.members.push(Member { name, ty, at: pos, bits });
                     }
                     12 * n
                 }
@@ -167,24 +141,14 @@ impl Btf {
                     let step = if kind == ENUM { 8 } else { 12 };
                     for i in 0..n {
                         let (name, value) = (word(12 + step * i)?, word(12 + step * i + 4)?);
-                        self.members.push(Member {
-                            name,
-                            ty: 0,
-                            at: value,
-                            bits: 0,
-                        });
+                        self.members.push(Member { name, ty: 0, at: value, bits: 0 });
                     }
                     step * n
                 }
                 FUNC_PROTO => {
                     for i in 0..n {
                         let (name, ty) = (word(12 + 8 * i)?, word(12 + 8 * i + 4)?);
-                        self.members.push(Member {
-                            name,
-                            ty,
-                            at: 0,
-                            bits: 0,
-                        });
+                        self.members.push(Member { name, ty, at: 0, bits: 0 });
                     }
                     8 * n
                 }
@@ -211,9 +175,7 @@ impl Btf {
             if matches!(t.kind, STRUCT | UNION | ENUM | TYPEDEF | FUNC) {
                 let name = self.raw_string(t.name);
                 if !name.is_empty() {
-                    names
-                        .entry(name_hash(t.kind, name))
-                        .or_insert(self.first_id + i as u32);
+                    names.entry(name_hash(t.kind, name)).or_insert(self.first_id + i as u32);
                 }
             }
             if matches!(t.kind, ENUM | ENUM64) {
@@ -231,10 +193,7 @@ impl Btf {
         match &self.base {
             Some(base) if at < self.first_str => base.raw_string(at),
             _ => {
-                let s = self
-                    .strings
-                    .get((at - self.first_str) as usize..)
-                    .unwrap_or(&[]);
+                let s = self.strings.get((at - self.first_str) as usize..).unwrap_or(&[]);
                 s.split(|c| *c == 0).next().unwrap_or(&[])
             }
         }
@@ -257,10 +216,7 @@ impl Btf {
 
     fn ty(&self, id: u32) -> Type {
         let o = self.owner(id);
-        o.types
-            .get((id - o.first_id) as usize)
-            .copied()
-            .unwrap_or_default()
+        o.types.get((id - o.first_id) as usize).copied().unwrap_or_default()
     }
 
     fn members_of(&self, id: u32) -> &[Member] {
@@ -329,10 +285,7 @@ impl Btf {
         members
             .iter()
             .filter(|m| self.string_is(m.name, ""))
-            .find_map(|m| {
-                self.member(m.ty, name)
-                    .map(|(at, bits, ty)| (m.at + at, bits, ty))
-            })
+            .find_map(|m| self.member(m.ty, name).map(|(at, bits, ty)| (m.at + at, bits, ty)))
     }
 
     /// Resolves a path in a structure once, e.g. `("fq_codel_sched_data", "flows[3].cvars.count")`.
@@ -341,10 +294,7 @@ impl Btf {
     /// # Errors
     /// [`TypeError`] names the step that failed.
     pub fn field(&self, structure: &str, path: &str) -> Result<Field> {
-        let bad = |reason: &str| TypeError::Path {
-            path: format!("{structure}.{path}"),
-            reason: reason.into(),
-        };
+        let bad = |reason: &str| TypeError::Path { path: format!("{structure}.{path}"), reason: reason.into() };
         let mut id = self.find(structure)?;
         let mut field = Field::at_start();
         for step in Path::steps(path) {
@@ -355,11 +305,10 @@ impl Btf {
                         field.follow();
                         s = self.strip(self.ty(s).arg);
                     }
-                    let (at, bits, ty) =
-                        self.member(s, name).ok_or_else(|| TypeError::NoField {
-                            path: format!("{structure}.{path}"),
-                            field: name.into(),
-                        })?;
+                    let (at, bits, ty) = self.member(s, name).ok_or_else(|| TypeError::NoField {
+                        path: format!("{structure}.{path}"),
+                        field: name.into(),
+                    })?;
                     field.shift(at, bits);
                     id = ty;
                 }
@@ -371,20 +320,12 @@ impl Btf {
                         ARRAY if t.count == 0 || n < t.count => {}
                         ARRAY => return Err(bad(&format!("index {n} of {}", t.count))),
                         _ => {
-                            return Err(bad(
-                                "index on something that is neither array nor pointer",
-                            ));
+                            return Err(bad("index on something that is neither array nor pointer"));
                         }
                     }
                     id = t.arg;
-                    let at = (n as usize)
-                        .checked_mul(self.size_of_id(id))
-                        .and_then(|v| u32::try_from(v).ok());
-                    field.shift(
-                        at.and_then(|v| v.checked_mul(8))
-                            .ok_or_else(|| bad("offset too large"))?,
-                        0,
-                    );
+                    let at = (n as usize).checked_mul(self.size_of_id(id)).and_then(|v| u32::try_from(v).ok());
+                    field.shift(at.and_then(|v| v.checked_mul(8)).ok_or_else(|| bad("offset too large"))?, 0);
                 }
                 Step::Bad(what) => return Err(bad(what)),
             }
@@ -398,10 +339,7 @@ impl Btf {
     pub fn offset(&self, structure: &str, path: &str) -> Result<u64> {
         self.field(structure, path)?
             .plain_offset()
-            .ok_or_else(|| TypeError::Path {
-                path: format!("{structure}.{path}"),
-                reason: "not a plain member".into(),
-            })
+            .ok_or_else(|| TypeError::Path { path: format!("{structure}.{path}"), reason: "not a plain member".into() })
     }
 
     /// Name of the structure (or typedef) that a member's type, array element or pointer target is.
@@ -412,10 +350,7 @@ impl Btf {
                 id = self.element(id);
                 id = self
                     .member(id, name)
-                    .ok_or_else(|| TypeError::NoField {
-                        path: path.into(),
-                        field: name.into(),
-                    })?
+                    .ok_or_else(|| TypeError::NoField { path: path.into(), field: name.into() })?
                     .2;
             }
         }
@@ -437,12 +372,7 @@ impl Btf {
         for step in Path::steps(path) {
             if let Step::Member(name) = step {
                 let found = self.member(self.element(id), name);
-                id = found
-                    .ok_or_else(|| TypeError::NoField {
-                        path: path.into(),
-                        field: name.into(),
-                    })?
-                    .2;
+                id = found.ok_or_else(|| TypeError::NoField { path: path.into(), field: name.into() })?.2;
             }
         }
         let t = self.ty(self.strip(id));
@@ -451,10 +381,7 @@ impl Btf {
 
     /// Value of an enumerator, e.g. `TCA_FQ_CODEL_TARGET`.
     pub fn enumerator(&self, name: &str) -> Option<u32> {
-        let own = self
-            .enumerators
-            .get(&name_hash(0, name.as_bytes()))
-            .map(|m| self.members[*m as usize]);
+        let own = self.enumerators.get(&name_hash(0, name.as_bytes())).map(|m| self.members[*m as usize]);
         own.filter(|m| self.string_is(m.name, name))
             .map(|m| m.at)
             .or_else(|| self.base.as_ref().and_then(|b| b.enumerator(name)))
@@ -462,18 +389,10 @@ impl Btf {
 
     /// Name of the enumerator with this value among those with a prefix.
     pub fn enumerator_name(&self, prefix: &str, value: u32) -> Option<String> {
-        let members = self
-            .enumerators
-            .values()
-            .map(|m| self.members[*m as usize])
-            .filter(|m| m.at == value);
+        let members = self.enumerators.values().map(|m| self.members[*m as usize]).filter(|m| m.at == value);
         let named = members.filter(|m| self.raw_string(m.name).starts_with(prefix.as_bytes()));
         let own = named.map(|m| self.string(m.name)).min();
-        own.or_else(|| {
-            self.base
-                .as_ref()
-                .and_then(|b| b.enumerator_name(prefix, value))
-        })
+        own.or_else(|| self.base.as_ref().and_then(|b| b.enumerator_name(prefix, value)))
     }
 
     /// Number of parameters of a function-pointer member, e.g. `("tcp_congestion_ops", "cong_control")`.
@@ -481,20 +400,14 @@ impl Btf {
         let (_, _, ty) = self.member(self.find(structure).ok()?, member)?;
         let pointer = self.ty(self.strip(ty));
         let proto = self.strip(pointer.arg);
-        (pointer.kind == PTR && self.ty(proto).kind == FUNC_PROTO)
-            .then(|| self.members_of(proto).len())
+        (pointer.kind == PTR && self.ty(proto).kind == FUNC_PROTO).then(|| self.members_of(proto).len())
     }
 
     /// Parameter names of a function of the kernel.
     pub fn parameters(&self, function: &str) -> Option<Vec<String>> {
         let f = self.lookup(FUNC, function)?;
         let proto = self.ty(f).arg;
-        Some(
-            self.members_of(proto)
-                .iter()
-                .map(|m| self.string(m.name))
-                .collect(),
-        )
+        Some(self.members_of(proto).iter().map(|m| self.string(m.name)).collect())
     }
 
     /// All members of a structure, anonymous inner structures flattened, nested ones as one entry.
@@ -511,12 +424,7 @@ impl Btf {
                 self.list(m.ty, base + m.at, out);
             } else {
                 let (offset, size) = (((base + m.at) / 8) as usize, self.size_of_id(m.ty));
-                out.push(MemberInfo {
-                    name,
-                    offset,
-                    size,
-                    bits: m.bits,
-                });
+                out.push(MemberInfo { name, offset, size, bits: m.bits });
             }
         }
     }

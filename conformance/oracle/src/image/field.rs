@@ -19,14 +19,7 @@ pub struct Field {
 
 impl Field {
     pub(super) fn at_start() -> Self {
-        Self {
-            offset: 0,
-            hops: Vec::new(),
-            size: 0,
-            bit: 0,
-            bits: 0,
-            signed: false,
-        }
+        Self { offset: 0, hops: Vec::new(), size: 0, bit: 0, bits: 0, signed: false }
     }
 
     pub(super) fn follow(&mut self) {
@@ -103,16 +96,8 @@ impl Field {
     #[inline]
     pub(crate) fn read_signed(&self, mem: &Memory, base: u64) -> i64 {
         let v = self.read(mem, base);
-        let width = if self.bits != 0 {
-            u32::from(self.bits)
-        } else {
-            8 * (self.size as u32).clamp(1, 8)
-        };
-        if self.signed && width < 64 {
-            (v << (64 - width)) as i64 >> (64 - width)
-        } else {
-            v as i64
-        }
+        let width = if self.bits != 0 { u32::from(self.bits) } else { 8 * (self.size as u32).clamp(1, 8) };
+        if self.signed && width < 64 { (v << (64 - width)) as i64 >> (64 - width) } else { v as i64 }
     }
 
     /// Stores the low bits of `value`.
@@ -149,11 +134,7 @@ impl Field {
 }
 
 fn ones(bits: u8) -> u64 {
-    if bits >= 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    }
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 /// `a.b[2].c` as steps.
@@ -178,11 +159,7 @@ impl Path {
                     steps.push(Step::Bad("unclosed ["));
                     break;
                 };
-                steps.push(
-                    digits
-                        .parse()
-                        .map_or(Step::Bad("index is no number"), Step::Index),
-                );
+                steps.push(digits.parse().map_or(Step::Bad("index is no number"), Step::Index));
                 rest = after;
             }
             steps

@@ -24,20 +24,10 @@ fn missing(what: &str) -> ImageError {
 }
 
 /// Reads all symbols of the relocated image `mem`, which lies at `base`. `exports` is `__ksymtab`.
-pub(super) fn parse(
-    mem: &[u8],
-    base: u64,
-    exports: &HashMap<String, u64>,
-) -> Result<SymbolTable, ImageError> {
+pub(super) fn parse(mem: &[u8], base: u64, exports: &HashMap<String, u64>) -> Result<SymbolTable, ImageError> {
     let (table, index) = find_tokens(mem).ok_or_else(|| missing("token table"))?;
     let (names, count) = find_names(mem, table).ok_or_else(|| missing("names"))?;
-    let tables = Tables {
-        mem,
-        table,
-        index,
-        names,
-        count,
-    };
+    let tables = Tables { mem, table, index, names, count };
     let mut list = tables.expand();
     let (offsets, mode) = tables.find_offsets(&list, base, exports)?;
     for i in 0..list.len() {
@@ -51,14 +41,10 @@ fn find_tokens(mem: &[u8]) -> Option<(usize, usize)> {
     let get = |at| u16_at(mem, at).map(usize::from);
     let mut at = 0x10_0000;
     while at + 512 < mem.len() {
-        let first_two =
-            mem[at] == 0 && mem[at + 1] == 0 && mem[at + 3] == 0 && (2..64).contains(&mem[at + 2]);
+        let first_two = mem[at] == 0 && mem[at + 1] == 0 && mem[at + 3] == 0 && (2..64).contains(&mem[at + 2]);
         if first_two {
             let ascending = (1..256).all(|i| {
-                let (a, b) = (
-                    get(at + 2 * i - 2).unwrap_or(0),
-                    get(at + 2 * i).unwrap_or(0),
-                );
+                let (a, b) = (get(at + 2 * i - 2).unwrap_or(0), get(at + 2 * i).unwrap_or(0));
                 b > a && b - a <= 64
             });
             if ascending {
@@ -99,10 +85,7 @@ fn find_names(mem: &[u8], table: usize) -> Option<(usize, usize)> {
         if !(40_000..600_000).contains(&count) {
             continue;
         }
-        if let Some(start) = [at + 8, at + 4]
-            .into_iter()
-            .find(|s| names_at(mem, *s, count, table))
-        {
+        if let Some(start) = [at + 8, at + 4].into_iter().find(|s| names_at(mem, *s, count, table)) {
             return Some((start, count));
         }
     }
@@ -127,12 +110,8 @@ fn names_at(mem: &[u8], start: usize, count: usize, limit: usize) -> bool {
 
 impl Tables<'_> {
     fn token(&self, byte: u8) -> &[u8] {
-        let at = self.table
-            + usize::from(u16_at(self.mem, self.index + 2 * usize::from(byte)).unwrap_or(0));
-        self.mem
-            .get(at..)
-            .and_then(|t| t.split(|c| *c == 0).next())
-            .unwrap_or(&[])
+        let at = self.table + usize::from(u16_at(self.mem, self.index + 2 * usize::from(byte)).unwrap_or(0));
+        self.mem.get(at..).and_then(|t| t.split(|c| *c == 0).next()).unwrap_or(&[])
     }
 
     fn expand(&self) -> SymbolTable {
@@ -182,34 +161,19 @@ impl Tables<'_> {
             Some(r8(self.index + 512)),
             Some(self.index + 512),
         ];
-        let known = |i: usize| {
-            exports
-                .get(std::str::from_utf8(list.name(i)).ok()?)
-                .map(|a| (i, *a))
-        };
+        let known = |i: usize| exports.get(std::str::from_utf8(list.name(i)).ok()?).map(|a| (i, *a));
         let sample: Vec<(usize, u64)> = (0..list.len()).step_by(7).filter_map(known).collect();
         let mut best = (0, 0, 0);
-        for place in places
-            .into_iter()
-            .flatten()
-            .filter(|p| p + 4 * n <= self.mem.len())
-        {
+        for place in places.into_iter().flatten().filter(|p| p + 4 * n <= self.mem.len()) {
             for mode in 0..3 {
-                let hits = sample
-                    .iter()
-                    .filter(|(i, a)| self.address(place, mode, *i, base) == *a)
-                    .count();
+                let hits = sample.iter().filter(|(i, a)| self.address(place, mode, *i, base) == *a).count();
                 if hits > best.0 {
                     best = (hits, place, mode);
                 }
             }
         }
         if best.0 * 2 < sample.len() || best.0 < 100 {
-            let what = format!(
-                "offsets not understood ({} of {} exports agree)",
-                best.0,
-                sample.len()
-            );
+            let what = format!("offsets not understood ({} of {} exports agree)", best.0, sample.len());
             return Err(ImageError::Kallsyms(what));
         }
         Ok((best.1, best.2))

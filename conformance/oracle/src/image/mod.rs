@@ -60,9 +60,7 @@ impl Image {
             if p.p_type(endian) != object::elf::PT_LOAD {
                 continue;
             }
-            let data = p
-                .data(endian, payload)
-                .map_err(|()| ImageError::Truncated("segment"))?;
+            let data = p.data(endian, payload).map_err(|()| ImageError::Truncated("segment"))?;
             let (va, len) = (p.p_vaddr(endian), p.p_memsz(endian));
             file_end = file_end.max(p.p_offset(endian) + p.p_filesz(endian));
             if va < PERCPU_LIMIT {
@@ -80,24 +78,15 @@ impl Image {
             mapping.bytes_mut()[at..at + data.len()].copy_from_slice(data);
         }
         let sections = header.sections(endian, payload).map_err(elf_error)?;
-        let table_end = header.e_shoff(endian)
-            + u64::from(header.e_shentsize(endian)) * u64::from(header.e_shnum(endian));
-        relocate::apply(
-            mapping.bytes_mut(),
-            payload,
-            file_end.max(table_end) as usize,
-            LINK_BASE,
-            delta,
-        )?;
+        let table_end =
+            header.e_shoff(endian) + u64::from(header.e_shentsize(endian)) * u64::from(header.e_shnum(endian));
+        relocate::apply(mapping.bytes_mut(), payload, file_end.max(table_end) as usize, LINK_BASE, delta)?;
 
         let mut found = Found::default();
         for s in sections.iter() {
             let name = sections.section_name(endian, s).map_err(elf_error)?;
             let (va, len) = (s.sh_addr(endian).wrapping_add(delta), s.sh_size(endian));
-            let section = Section {
-                start: va,
-                end: va.wrapping_add(len),
-            };
+            let section = Section { start: va, end: va.wrapping_add(len) };
             match name {
                 b".BTF" => found.btf = Some(s.data(endian, payload).map_err(elf_error)?),
                 b"__ksymtab" | b"__ksymtab_gpl" => found.exports.push(section),
@@ -113,22 +102,12 @@ impl Image {
         let exports = symbols::exports(mapping.bytes(), base, &found.exports)?;
         let table = kallsyms::parse(mapping.bytes(), base, &exports)?;
         let named = Named::new("vmlinux", base..mapping.end(), table);
-        Ok(Self {
-            mapping,
-            exports,
-            named,
-            bugs: found.bugs,
-            btf: Rc::new(btf),
-            percpu,
-        })
+        Ok(Self { mapping, exports, named, bugs: found.bugs, btf: Rc::new(btf), percpu })
     }
 
     /// Any symbol, exported or not.
     pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
-        self.exports
-            .get(name)
-            .copied()
-            .or_else(|| self.named.find(name))
+        self.exports.get(name).copied().or_else(|| self.named.find(name))
     }
 }
 
@@ -142,9 +121,6 @@ struct Found<'a> {
 
 /// Reads and unpacks a kernel file.
 pub(crate) fn read(path: &std::path::Path) -> Result<Vec<u8>> {
-    let file = std::fs::read(path).map_err(|source| Error::Io {
-        path: path.into(),
-        source,
-    })?;
+    let file = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     Ok(unpack(file)?)
 }

@@ -5,8 +5,7 @@ use super::symbols::{Named, Section, SymbolTable};
 use crate::error::{Error, Result};
 use crate::memory::{Arena, Memory};
 use object::{
-    Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags,
-    SymbolSection, elf,
+    Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags, SymbolSection, elf,
 };
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -47,17 +46,9 @@ pub(crate) fn load(
     base: &Rc<Btf>,
     resolve: &mut dyn FnMut(&str) -> u64,
 ) -> Result<LoadedModule> {
-    let fail = |reason: String| Error::Module {
-        module: name.into(),
-        reason,
-    };
+    let fail = |reason: String| Error::Module { module: name.into(), reason };
     let elf = object::File::parse(file).map_err(|e| fail(e.to_string()))?;
-    let mut loader = Loader {
-        mem,
-        name,
-        sections: HashMap::new(),
-        symbols: HashMap::new(),
-    };
+    let mut loader = Loader { mem, name, sections: HashMap::new(), symbols: HashMap::new() };
     let start = arena.carve(0, 4096);
     let (mut bugs, mut params) = (None, None);
     let mut btf = None;
@@ -75,17 +66,12 @@ pub(crate) fn load(
         }
         let at = arena.carve(s.size(), s.align().max(16));
         if at == 0 {
-            return Err(Error::ArenaFull {
-                size: mem.arena().end - mem.arena().start,
-            });
+            return Err(Error::ArenaFull { size: mem.arena().end - mem.arena().start });
         }
         mem.zero(at, s.size());
         mem.write_bytes(at, s.data().map_err(|e| fail(e.to_string()))?);
         loader.sections.insert(s.index().0, at);
-        let section = Some(Section {
-            start: at,
-            end: at + s.size(),
-        });
+        let section = Some(Section { start: at, end: at + s.size() });
         match section_name {
             "__bug_table" => bugs = section,
             "__param" => params = section,
@@ -131,23 +117,12 @@ pub(crate) fn load(
         table.push(*at, n.as_bytes());
     }
     let named = Named::new(name, start..end, table);
-    Ok(LoadedModule {
-        name: name.into(),
-        symbols: own,
-        exports,
-        named,
-        bugs,
-        params,
-        btf,
-    })
+    Ok(LoadedModule { name: name.into(), symbols: own, exports, named, bugs, params, btf })
 }
 
 impl Loader<'_> {
     fn fail(&self, reason: String) -> Error {
-        Error::Module {
-            module: self.name.into(),
-            reason,
-        }
+        Error::Module { module: self.name.into(), reason }
     }
 
     fn relocate(&self, at: u64, r: &object::Relocation) -> Result<()> {
@@ -158,10 +133,8 @@ impl Loader<'_> {
         let RelocationTarget::Symbol(index) = r.target() else {
             return Err(self.fail("relocation without symbol".into()));
         };
-        let (value, symbol) = self
-            .symbols
-            .get(&index.0)
-            .ok_or_else(|| self.fail(format!("relocation against symbol {}", index.0)))?;
+        let (value, symbol) =
+            self.symbols.get(&index.0).ok_or_else(|| self.fail(format!("relocation against symbol {}", index.0)))?;
         let opcode = mem.read::<u8>(at - 1);
         match (symbol.as_str(), opcode) {
             // call __fentry__ → nopl 0(%rax,%rax): tracing is off.
@@ -196,22 +169,13 @@ impl Loader<'_> {
 
 /// Names of the modules that this one needs, from its `.modinfo`.
 pub(crate) fn depends(file: &[u8], name: &str) -> Result<Vec<String>> {
-    let fail = |e: object::Error| Error::Module {
-        module: name.into(),
-        reason: e.to_string(),
-    };
+    let fail = |e: object::Error| Error::Module { module: name.into(), reason: e.to_string() };
     let elf = object::File::parse(file).map_err(fail)?;
     let Some(info) = elf.section_by_name(".modinfo") else {
         return Ok(Vec::new());
     };
     let info = info.data().map_err(fail)?;
-    let list = info
-        .split(|c| *c == 0)
-        .find_map(|entry| entry.strip_prefix(b"depends="));
+    let list = info.split(|c| *c == 0).find_map(|entry| entry.strip_prefix(b"depends="));
     let list = String::from_utf8_lossy(list.unwrap_or(&[])).into_owned();
-    Ok(list
-        .split(',')
-        .filter(|n| !n.is_empty())
-        .map(|n| n.replace('-', "_"))
-        .collect())
+    Ok(list.split(',').filter(|n| !n.is_empty()).map(|n| n.replace('-', "_")).collect())
 }

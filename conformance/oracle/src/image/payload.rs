@@ -5,14 +5,10 @@ use std::io::Read;
 
 /// Little-endian words out of a byte slice; `None` past its end.
 pub(crate) fn u16_at(b: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(
-        b.get(at..at.checked_add(2)?)?.try_into().ok()?,
-    ))
+    Some(u16::from_le_bytes(b.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 pub(crate) fn u32_at(b: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(
-        b.get(at..at.checked_add(4)?)?.try_into().ok()?,
-    ))
+    Some(u32::from_le_bytes(b.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
 // The x86 boot protocol's setup header.
@@ -37,9 +33,7 @@ pub(crate) fn unpack(file: Vec<u8>) -> Result<Vec<u8>, ImageError> {
     let offset = u32_at(&file, PAYLOAD_OFFSET).ok_or(cut("setup header"))? as usize;
     let length = u32_at(&file, PAYLOAD_LENGTH).ok_or(cut("setup header"))? as usize;
     let start = (setup + 1) * 512 + offset;
-    let packed = file
-        .get(start..start.saturating_add(length))
-        .ok_or(cut("payload"))?;
+    let packed = file.get(start..start.saturating_add(length)).ok_or(cut("payload"))?;
     if packed.len() < 8 {
         return Err(cut("payload"));
     }
@@ -48,10 +42,7 @@ pub(crate) fn unpack(file: Vec<u8>) -> Result<Vec<u8>, ImageError> {
     let size = u32_at(size, 0).unwrap_or(0) as usize;
     let out = decompress(packed, size)?;
     if out.len() != size {
-        return Err(ImageError::Decompress(format!(
-            "{} bytes, {size} announced",
-            out.len()
-        )));
+        return Err(ImageError::Decompress(format!("{} bytes, {size} announced", out.len())));
     }
     if !out.starts_with(b"\x7fELF") {
         return Err(ImageError::Elf("no ELF magic".into()));
@@ -68,23 +59,17 @@ fn decompress(packed: &[u8], size: usize) -> Result<Vec<u8>, ImageError> {
     let failed = |e: std::io::Error| ImageError::Decompress(e.to_string());
     match packed {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let mut d = zstd::stream::Decoder::new(packed)
-                .map_err(failed)?
-                .single_frame();
+            let mut d = zstd::stream::Decoder::new(packed).map_err(failed)?.single_frame();
             d.read_to_end(&mut out).map_err(failed)?;
         }
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            lzma_rust2::XzReader::new(packed, false)
-                .read_to_end(&mut out)
-                .map_err(failed)?;
+            lzma_rust2::XzReader::new(packed, false).read_to_end(&mut out).map_err(failed)?;
         }
         // The size word belongs to gzip's own trailer.
         [0x1f, 0x8b, ..] => {
             let mut whole = packed.to_vec();
             whole.extend_from_slice(&(size as u32).to_le_bytes());
-            flate2::read::GzDecoder::new(&whole[..])
-                .read_to_end(&mut out)
-                .map_err(failed)?;
+            flate2::read::GzDecoder::new(&whole[..]).read_to_end(&mut out).map_err(failed)?;
         }
         [0x02, 0x21, 0x4c, 0x18, ..] => lz4_legacy(packed, size, &mut out)?,
         _ => {
@@ -108,11 +93,9 @@ fn lz4_legacy(packed: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), Image
         if n == LEGACY {
             continue;
         }
-        let data = packed
-            .get(at..at + n as usize)
-            .ok_or(ImageError::Truncated("LZ4 block"))?;
-        let got = lz4_flex::block::decompress_into(data, &mut block)
-            .map_err(|e| ImageError::Decompress(e.to_string()))?;
+        let data = packed.get(at..at + n as usize).ok_or(ImageError::Truncated("LZ4 block"))?;
+        let got =
+            lz4_flex::block::decompress_into(data, &mut block).map_err(|e| ImageError::Decompress(e.to_string()))?;
         out.extend_from_slice(&block[..got]);
         at += n as usize;
     }
@@ -125,20 +108,13 @@ pub(crate) fn unpack_module(file: Vec<u8>) -> Result<Vec<u8>, ImageError> {
     let failed = |e: std::io::Error| ImageError::Decompress(e.to_string());
     match &file[..] {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            lzma_rust2::XzReader::new(&file[..], true)
-                .read_to_end(&mut out)
-                .map_err(failed)?;
+            lzma_rust2::XzReader::new(&file[..], true).read_to_end(&mut out).map_err(failed)?;
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            zstd::stream::Decoder::new(&file[..])
-                .map_err(failed)?
-                .read_to_end(&mut out)
-                .map_err(failed)?;
+            zstd::stream::Decoder::new(&file[..]).map_err(failed)?.read_to_end(&mut out).map_err(failed)?;
         }
         [0x1f, 0x8b, ..] => {
-            flate2::read::GzDecoder::new(&file[..])
-                .read_to_end(&mut out)
-                .map_err(failed)?;
+            flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut out).map_err(failed)?;
         }
         _ => return Ok(file),
     }

@@ -21,10 +21,7 @@ pub(super) fn apply(
     delta: u64,
 ) -> Result<(), ImageError> {
     let mut lists: Vec<Vec<u32>> = Vec::new();
-    let mut at = payload
-        .len()
-        .checked_sub(4)
-        .ok_or_else(|| bad("empty payload"))?;
+    let mut at = payload.len().checked_sub(4).ok_or_else(|| bad("empty payload"))?;
     while at >= elf_end {
         let mut list = Vec::new();
         while at >= elf_end {
@@ -45,19 +42,12 @@ pub(super) fn apply(
     let place = |entry: &u32| -> Result<usize, ImageError> {
         let link = i64::from(*entry as i32) as u64;
         let at = link.wrapping_sub(link_base) as usize;
-        if at.saturating_add(8) > image.len() {
-            Err(bad(format!("entry {link:#x} outside the image")))
-        } else {
-            Ok(at)
-        }
+        if at.saturating_add(8) > image.len() { Err(bad(format!("entry {link:#x} outside the image"))) } else { Ok(at) }
     };
     let places = |list: &[u32]| list.iter().map(place).collect::<Result<Vec<_>, _>>();
     let (narrow, wide) = (places(narrow)?, places(wide)?);
     let inverse = inverse.map(|l| places(l)).transpose()?.unwrap_or_default();
-    for (list, by) in [
-        (narrow, delta as u32),
-        (inverse, (delta as u32).wrapping_neg()),
-    ] {
+    for (list, by) in [(narrow, delta as u32), (inverse, (delta as u32).wrapping_neg())] {
         for at in list {
             let old = u32_at(image, at).unwrap_or(0);
             image[at..at + 4].copy_from_slice(&old.wrapping_add(by).to_le_bytes());
@@ -66,27 +56,17 @@ pub(super) fn apply(
     for at in wide {
         let mut old = [0; 8];
         old.copy_from_slice(&image[at..at + 8]);
-        image[at..at + 8]
-            .copy_from_slice(&u64::from_le_bytes(old).wrapping_add(delta).to_le_bytes());
+        image[at..at + 8].copy_from_slice(&u64::from_le_bytes(old).wrapping_add(delta).to_le_bytes());
     }
     Ok(())
 }
 
 /// Turns `jmp __x86_return_thunk` into `ret`: the thunks are meant to be patched at boot.
-pub(super) fn plain_returns(
-    image: &mut [u8],
-    base: u64,
-    sites: &Section,
-) -> Result<(), ImageError> {
+pub(super) fn plain_returns(image: &mut [u8], base: u64, sites: &Section) -> Result<(), ImageError> {
     for entry in (sites.start..sites.end).step_by(4) {
-        let off =
-            u32_at(image, (entry - base) as usize).ok_or(ImageError::Truncated("return sites"))?;
-        let at = entry
-            .wrapping_add(off as i32 as i64 as u64)
-            .wrapping_sub(base) as usize;
-        let site = image
-            .get_mut(at..at + 5)
-            .ok_or(ImageError::Truncated("return site"))?;
+        let off = u32_at(image, (entry - base) as usize).ok_or(ImageError::Truncated("return sites"))?;
+        let at = entry.wrapping_add(off as i32 as i64 as u64).wrapping_sub(base) as usize;
+        let site = image.get_mut(at..at + 5).ok_or(ImageError::Truncated("return site"))?;
         if site[0] == 0xe9 {
             site.copy_from_slice(&[0xc3, 0xcc, 0xcc, 0xcc, 0xcc]);
         }

@@ -67,9 +67,7 @@ impl SymbolTable {
     pub(super) fn push(&mut self, address: u64, name: &[u8]) {
         let (start, len) = (self.text.len() as u32, name.len() as u16);
         self.text.extend_from_slice(name);
-        self.index
-            .entry(name_hash(0, name))
-            .or_insert(self.entries.len() as u32);
+        self.index.entry(name_hash(0, name)).or_insert(self.entries.len() as u32);
         self.entries.push((address, start, len));
     }
 
@@ -124,11 +122,7 @@ pub(crate) struct Named {
 
 impl Named {
     pub(crate) fn new(owner: &str, range: Range<u64>, table: SymbolTable) -> Self {
-        Self {
-            owner: owner.into(),
-            range,
-            table,
-        }
+        Self { owner: owner.into(), range, table }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<u64> {
@@ -151,11 +145,7 @@ impl Named {
 }
 
 /// `__ksymtab`: value, name and namespace, each 32 bits relative to its own place.
-pub(super) fn exports(
-    image: &[u8],
-    base: u64,
-    tables: &[Section],
-) -> Result<HashMap<String, u64>, ImageError> {
+pub(super) fn exports(image: &[u8], base: u64, tables: &[Section]) -> Result<HashMap<String, u64>, ImageError> {
     const ENTRY: usize = 12;
     let mut out = HashMap::new();
     let relative = |at: u64| -> Option<u64> {
@@ -228,9 +218,7 @@ impl Bugs {
     pub(crate) fn find(&self, mem: &Memory, table: &Section, address: u64) -> Option<(u64, bool)> {
         (table.start..table.end)
             .step_by(self.size as usize)
-            .find_map(|entry| {
-                (self.site(mem, entry) == address).then(|| (entry, self.is_warning(mem, entry)))
-            })
+            .find_map(|entry| (self.site(mem, entry) == address).then(|| (entry, self.is_warning(mem, entry))))
     }
 
     /// The instruction that an entry speaks of.

@@ -153,9 +153,7 @@ impl Arena {
     /// True for a pointer to a live block's payload.
     #[inline]
     pub(crate) fn is_live(&self, mem: &Memory, p: u64) -> bool {
-        p >= HEADER
-            && mem.covers(p - HEADER, HEADER)
-            && mem.read::<u32>(p - HEADER + H_MAGIC) == LIVE
+        p >= HEADER && mem.covers(p - HEADER, HEADER) && mem.read::<u32>(p - HEADER + H_MAGIC) == LIVE
     }
 
     /// Turns `p - HEADER .. p` into a pseudo header whose free is a no-op; `len` is its `ksize`.

@@ -16,11 +16,7 @@ impl Mapping {
     /// Maps `len` bytes at exactly `start`. Pages are only backed when touched.
     pub(crate) fn fixed(start: u64, len: u64) -> Result<Self> {
         let len = len.next_multiple_of(PAGE);
-        let fail = |source| Error::Map {
-            at: start,
-            len,
-            source,
-        };
+        let fail = |source| Error::Map { at: start, len, source };
         if !start.is_multiple_of(PAGE) || start.checked_add(len).is_none_or(|end| end > 1 << 31) {
             return Err(fail(std::io::Error::from(std::io::ErrorKind::InvalidInput)));
         }
@@ -30,10 +26,7 @@ impl Mapping {
                 start as *mut _,
                 len as usize,
                 libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-                libc::MAP_PRIVATE
-                    | libc::MAP_ANONYMOUS
-                    | libc::MAP_FIXED_NOREPLACE
-                    | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE,
                 -1,
                 0,
             )
@@ -41,10 +34,7 @@ impl Mapping {
         if got == libc::MAP_FAILED {
             return Err(fail(std::io::Error::last_os_error()));
         }
-        let mapping = Self {
-            start: got as u64,
-            len,
-        };
+        let mapping = Self { start: got as u64, len };
         if got as u64 != start {
             // Kernels before 4.17 take the address as a hint only.
             return Err(fail(std::io::Error::from(std::io::ErrorKind::AddrInUse)));

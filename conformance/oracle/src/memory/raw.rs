@@ -35,11 +35,7 @@ impl Memory {
     /// Both ranges must be mapped readable and writable until the value is dropped, and no Rust
     /// reference into them may live across calls of kernel code.
     pub(crate) unsafe fn new(image: Range<u64>, arena: Range<u64>) -> Self {
-        Self {
-            image,
-            arena,
-            wild: Cell::new(0),
-        }
+        Self { image, arena, wild: Cell::new(0) }
     }
 
     #[inline]

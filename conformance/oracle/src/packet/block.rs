@@ -65,20 +65,13 @@ impl Runtime {
         mem.write(skb + at.data, head + HEADROOM);
         mem.write(skb + at.tail, (HEADROOM + linear) as u32);
         mem.write(skb + at.end, area as u32);
-        let truesize = if spec.truesize == 0 {
-            default_truesize(len)
-        } else {
-            spec.truesize
-        };
+        let truesize = if spec.truesize == 0 { default_truesize(len) } else { spec.truesize };
         mem.write(skb + at.truesize, truesize);
         mem.write(skb + at.mac, from_head(0));
         mem.write(skb + at.network, from_head(network));
         mem.write(skb + at.transport, from_head(transport));
         mem.write(skb + at.mac_len, network);
-        mem.write(
-            skb + at.protocol,
-            spec.protocol.unwrap_or_else(|| spec.word(12)).to_be(),
-        );
+        mem.write(skb + at.protocol, spec.protocol.unwrap_or_else(|| spec.word(12)).to_be());
         mem.write::<u32>(skb + at.users, 1);
         mem.write(skb + at.priority, spec.priority);
         mem.write(skb + at.mark, spec.mark);
@@ -92,10 +85,8 @@ impl Runtime {
             Hash::None => {}
             Hash::L4(h) | Hash::Software(h) | Hash::Other(h) => {
                 mem.write(skb + at.hash, h);
-                lay.l4_hash
-                    .write(mem, skb, u64::from(matches!(spec.hash, Hash::L4(_))));
-                lay.sw_hash
-                    .write(mem, skb, u64::from(matches!(spec.hash, Hash::Software(_))));
+                lay.l4_hash.write(mem, skb, u64::from(matches!(spec.hash, Hash::L4(_))));
+                lay.sw_hash.write(mem, skb, u64::from(matches!(spec.hash, Hash::Software(_))));
             }
         }
         if let Some(vlan) = spec.vlan {
@@ -116,11 +107,7 @@ impl Runtime {
             mem.write(shinfo + at.gso_segs, spec.segments());
             mem.write(shinfo + at.gso_type, gso.kind.bits());
             let transport = spec.inner.map_or(transport, |(_, t)| t);
-            let sum = if matches!(gso.kind, super::GsoType::Udp) {
-                6u16
-            } else {
-                16
-            };
+            let sum = if matches!(gso.kind, super::GsoType::Udp) { 6u16 } else { 16 };
             lay.ip_summed.write(mem, skb, CHECKSUM_PARTIAL);
             mem.write(skb + at.csum_start, from_head(transport));
             mem.write(skb + at.csum_offset, sum);
@@ -152,8 +139,7 @@ impl Runtime {
     /// Gives a packet that the kernel made (a segment, a clone) an identity.
     pub(crate) fn adopt_packet(&self, skb: u64, id: u64) {
         self.mem.write(skb - HEADER + P_ID, id);
-        self.mem
-            .write(skb - HEADER + P_GENERATION, self.next_generation());
+        self.mem.write(skb - HEADER + P_GENERATION, self.next_generation());
     }
 
     pub(super) fn packet_state(&self, skb: u64) -> u32 {
@@ -194,10 +180,7 @@ impl Runtime {
             let refs = mem.read::<u32>(shinfo + self.layout.at.dataref) & 0xffff;
             if refs > 1 {
                 // A clone still uses the data. Ours keeps its whole block for it.
-                mem.write(
-                    shinfo + self.layout.at.dataref,
-                    mem.read::<u32>(shinfo + self.layout.at.dataref) - 1,
-                );
+                mem.write(shinfo + self.layout.at.dataref, mem.read::<u32>(shinfo + self.layout.at.dataref) - 1);
                 if inside {
                     return;
                 }
@@ -227,8 +210,5 @@ impl Runtime {
 
 /// A linear frame from a local sender: the data area rounded to a power of two, plus 576 bytes of structures.
 fn default_truesize(len: u32) -> u32 {
-    len.saturating_add(384)
-        .next_power_of_two()
-        .max(512)
-        .saturating_add(256)
+    len.saturating_add(384).next_power_of_two().max(512).saturating_add(256)
 }

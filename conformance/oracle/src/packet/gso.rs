@@ -30,13 +30,7 @@ impl Runtime {
             segments.push(next);
             next = mem.read(next + at.next);
         }
-        self.env.log(
-            record::ACTIONS,
-            Event::Split {
-                packet,
-                segments: segments.len() as u32,
-            },
-        );
+        self.env.log(record::ACTIONS, Event::Split { packet, segments: segments.len() as u32 });
         for (index, segment) in segments.into_iter().enumerate() {
             self.adopt_packet(segment, packet.id);
             let event = Event::Segment {
@@ -58,11 +52,7 @@ impl Runtime {
         let offset = |field: u64| (u64::from(mem.read::<u16>(skb + field)) - HEADROOM) as u16;
         let (network, transport) = (offset(at.network), offset(at.transport));
         let bits = mem.read::<u32>(shinfo + at.gso_type);
-        let gso = Gso {
-            size: mem.read(shinfo + at.gso_size),
-            segments: 0,
-            kind: kind_of(bits),
-        };
+        let gso = Gso { size: mem.read(shinfo + at.gso_size), segments: 0, kind: kind_of(bits) };
         let linear = u64::from(mem.read::<u32>(skb + at.tail)) - HEADROOM;
         let header = mem.bytes(head + HEADROOM, linear).to_vec();
         let len: u32 = mem.read(skb + at.len);
@@ -80,18 +70,9 @@ impl Runtime {
         while left > 0 {
             let payload = left.min(u32::from(gso.size.max(1)));
             left -= payload;
-            let mut frame = header
-                .get(..header_len as usize)
-                .unwrap_or(&header)
-                .to_vec();
-            let part = Part {
-                network,
-                transport,
-                index: done / u32::from(gso.size.max(1)),
-                done,
-                payload,
-                last: left == 0,
-            };
+            let mut frame = header.get(..header_len as usize).unwrap_or(&header).to_vec();
+            let part =
+                Part { network, transport, index: done / u32::from(gso.size.max(1)), done, payload, last: left == 0 };
             part.rewrite(&mut frame, gso.kind);
             done += payload;
             let spec = PacketSpec {
@@ -122,10 +103,7 @@ impl Runtime {
 
     pub(crate) fn hash_of(&self, skb: u64) -> Hash {
         let h = self.mem.read(skb + self.layout.at.hash);
-        match (
-            self.layout.l4_hash.read(&self.mem, skb),
-            self.layout.sw_hash.read(&self.mem, skb),
-        ) {
+        match (self.layout.l4_hash.read(&self.mem, skb), self.layout.sw_hash.read(&self.mem, skb)) {
             (1, _) => Hash::L4(h),
             (_, 1) => Hash::Software(h),
             _ if h != 0 => Hash::Other(h),
@@ -136,10 +114,7 @@ impl Runtime {
     fn vlan_of(&self, skb: u64) -> Option<Vlan> {
         let at = &self.layout.at;
         let protocol = u16::from_be(self.mem.read(skb + at.vlan_proto));
-        (protocol != 0).then(|| Vlan {
-            protocol,
-            tci: self.mem.read(skb + at.vlan_tci),
-        })
+        (protocol != 0).then(|| Vlan { protocol, tci: self.mem.read(skb + at.vlan_tci) })
     }
 }
 
@@ -168,28 +143,18 @@ impl Part {
                 b.copy_from_slice(&v.to_be_bytes());
             }
         };
-        let get16 = |frame: &[u8], at: usize| {
-            frame
-                .get(at..at + 2)
-                .map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
-        };
+        let get16 = |frame: &[u8], at: usize| frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
         match frame.get(ip).map(|b| b >> 4) {
             Some(4) => {
                 put16(frame, ip + 2, (own + self.payload) as u16);
                 let id = get16(frame, ip + 4).wrapping_add(self.index as u16);
                 put16(frame, ip + 4, id);
                 put16(frame, ip + 10, 0);
-                let sum = (ip..tp)
-                    .step_by(2)
-                    .fold(0u32, |s, at| s + u32::from(get16(frame, at)));
+                let sum = (ip..tp).step_by(2).fold(0u32, |s, at| s + u32::from(get16(frame, at)));
                 let sum = (sum & 0xffff) + (sum >> 16);
                 put16(frame, ip + 10, !(((sum & 0xffff) + (sum >> 16)) as u16));
             }
-            Some(6) => put16(
-                frame,
-                ip + 4,
-                (own + self.payload).saturating_sub(40) as u16,
-            ),
+            Some(6) => put16(frame, ip + 4, (own + self.payload).saturating_sub(40) as u16),
             _ => {}
         }
         match kind {

@@ -89,9 +89,7 @@ impl Layout {
             sw_hash: flag("sw_hash")?,
             encapsulation: flag("encapsulation")?,
             ip_summed: flag("ip_summed")?,
-            tstamp_type: flag("tstamp_type")
-                .or_else(|_| flag("mono_delivery_time"))
-                .ok(),
+            tstamp_type: flag("tstamp_type").or_else(|_| flag("mono_delivery_time")).ok(),
             vlan_present: flag("vlan_present").ok(),
             pkt_segs: btf.offset("qdisc_skb_cb", "pkt_segs").ok(),
             drop_reason,

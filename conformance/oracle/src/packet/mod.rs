@@ -20,9 +20,5 @@ pub struct PacketRef {
 
 impl PacketRef {
     /// A value that stands for "no packet" in the caller's tables.
-    pub const NONE: PacketRef = PacketRef {
-        id: u64::MAX,
-        address: 0,
-        generation: 0,
-    };
+    pub const NONE: PacketRef = PacketRef { id: u64::MAX, address: 0, generation: 0 };
 }

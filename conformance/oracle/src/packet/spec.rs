@@ -144,25 +144,16 @@ impl<'a> PacketSpec<'a> {
     /// Total length in bytes.
     #[must_use]
     pub fn total(&self) -> u32 {
-        if self.len == 0 {
-            self.frame.len() as u32
-        } else {
-            self.len
-        }
+        if self.len == 0 { self.frame.len() as u32 } else { self.len }
     }
 
     pub(super) fn check(&self) -> Result<()> {
         let frame = self.frame.len();
         if frame > 1 << 20 || (self.total() as usize) < frame {
-            return Err(Error::Packet(format!(
-                "{frame} bytes of frame, length {}",
-                self.total()
-            )));
+            return Err(Error::Packet(format!("{frame} bytes of frame, length {}", self.total())));
         }
         if self.linear.is_some_and(|l| l as usize > frame) {
-            return Err(Error::Packet(format!(
-                "linear area beyond the frame's {frame} bytes"
-            )));
+            return Err(Error::Packet(format!("linear area beyond the frame's {frame} bytes")));
         }
         Ok(())
     }
@@ -200,9 +191,7 @@ impl<'a> PacketSpec<'a> {
             None => self.headers().1,
         };
         let own = match self.gso.map(|g| g.kind) {
-            Some(GsoType::Tcp4 | GsoType::Tcp6) => {
-                4 * u32::from(self.byte(usize::from(transport) + 12) >> 4)
-            }
+            Some(GsoType::Tcp4 | GsoType::Tcp6) => 4 * u32::from(self.byte(usize::from(transport) + 12) >> 4),
             Some(GsoType::Udp) => 8,
             _ => 0,
         };
@@ -214,11 +203,7 @@ impl<'a> PacketSpec<'a> {
         match self.gso {
             None => 1,
             Some(g) if g.segments != 0 => g.segments,
-            Some(g) => self
-                .total()
-                .saturating_sub(self.header_len())
-                .div_ceil(u32::from(g.size.max(1)))
-                .max(1) as u16,
+            Some(g) => self.total().saturating_sub(self.header_len()).div_ceil(u32::from(g.size.max(1))).max(1) as u16,
         }
     }
 
@@ -226,9 +211,7 @@ impl<'a> PacketSpec<'a> {
     #[must_use]
     pub fn accounted_len(&self) -> u32 {
         self.qdisc_len.unwrap_or_else(|| {
-            let extra = u32::from(self.segments())
-                .saturating_sub(1)
-                .saturating_mul(self.header_len());
+            let extra = u32::from(self.segments()).saturating_sub(1).saturating_mul(self.header_len());
             self.total().saturating_add(extra)
         })
     }

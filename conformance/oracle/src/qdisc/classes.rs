@@ -62,8 +62,7 @@ impl KernelQdisc<'_> {
         let stub = rt.heap(code.len())?;
         rt.mem.write_bytes(stub, &code);
         let walker = rt.heap(rt.image.btf.size_of("qdisc_walker")?)?;
-        rt.mem
-            .write(walker + rt.image.btf.offset("qdisc_walker", "fn")?, stub);
+        rt.mem.write(walker + rt.image.btf.offset("qdisc_walker", "fn")?, stub);
         WALK.with(|w| w.borrow_mut().clear());
         let result = rt.call(walk, &[self.address, walker]);
         rt.heap_free(walker);
@@ -78,9 +77,7 @@ impl KernelQdisc<'_> {
     /// # Errors
     /// Trouble inside the kernel code; [`crate::Error::NoHook`] for a kind without classes.
     pub fn class_find(&self, classid: u32) -> Result<Option<u64>> {
-        let class = self
-            .rt()
-            .call(self.class_op("find")?, &[self.address, classid.into()])?;
+        let class = self.rt().call(self.class_op("find")?, &[self.address, classid.into()])?;
         Ok((class != 0).then_some(class))
     }
 
@@ -90,17 +87,12 @@ impl KernelQdisc<'_> {
     /// Trouble inside the kernel code; [`crate::Error::NoHook`] for a kind without classes.
     pub fn class_dump(&self, class: u64) -> Result<Class> {
         let rt = self.rt();
-        let mut out = Class {
-            class,
-            ..Class::default()
-        };
+        let mut out = Class { class, ..Class::default() };
         if let Ok(dump) = self.class_op("dump") {
             let message = Message::new(rt)?;
             let header = rt.heap(rt.image.btf.size_of("tcmsg")?)?;
             let code = rt.call(dump, &[self.address, class, message.skb(), header]);
-            let handle = rt
-                .mem
-                .read(header + rt.image.btf.offset("tcmsg", "tcm_handle")?);
+            let handle = rt.mem.read(header + rt.image.btf.offset("tcmsg", "tcm_handle")?);
             rt.heap_free(header);
             code?;
             out.handle = handle;
@@ -124,9 +116,6 @@ impl KernelQdisc<'_> {
     /// # Errors
     /// As for [`KernelQdisc::class_walk`].
     pub fn classes(&self) -> Result<Vec<Class>> {
-        self.class_walk()?
-            .into_iter()
-            .map(|class| self.class_dump(class))
-            .collect()
+        self.class_walk()?.into_iter().map(|class| self.class_dump(class)).collect()
     }
 }

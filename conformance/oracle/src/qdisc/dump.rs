@@ -65,12 +65,8 @@ impl<'a> Message<'a> {
     pub(super) fn gnet_dump(&self) -> Result<u64> {
         let btf = &self.rt.image.btf;
         let dump = self.rt.heap(btf.size_of("gnet_dump")?)?;
-        self.rt
-            .mem
-            .write(dump + btf.offset("gnet_dump", "skb")?, self.skb);
-        self.rt
-            .mem
-            .write(dump + btf.offset("gnet_dump", "tail")?, self.data);
+        self.rt.mem.write(dump + btf.offset("gnet_dump", "skb")?, self.skb);
+        self.rt.mem.write(dump + btf.offset("gnet_dump", "tail")?, self.data);
         Ok(dump)
     }
 }
@@ -84,10 +80,7 @@ impl Drop for Message<'_> {
 
 /// The payload of the first attribute of a type.
 pub(super) fn attribute(bytes: &[u8], kind: u16) -> Vec<u8> {
-    Attrs::new(bytes)
-        .find(kind)
-        .map(|a| a.payload.to_vec())
-        .unwrap_or_default()
+    Attrs::new(bytes).find(kind).map(|a| a.payload.to_vec()).unwrap_or_default()
 }
 
 impl KernelQdisc<'_> {
@@ -100,9 +93,7 @@ impl KernelQdisc<'_> {
             return Err(self.missing("dump"));
         }
         let message = Message::new(self.rt())?;
-        let code = self
-            .rt()
-            .call(self.ops.dump, &[self.address, message.skb()])?;
+        let code = self.rt().call(self.ops.dump, &[self.address, message.skb()])?;
         self.drain_parked();
         // A negative code is an error; otherwise it is a length that does not matter here.
         if (code as i32) < 0 {

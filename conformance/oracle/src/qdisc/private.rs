@@ -28,22 +28,13 @@ impl Places {
     pub(super) fn new(world: &World, kind: &str, private_size: u32) -> Result<Self> {
         let image = world.btf();
         let btf = world.btf_of(&format!("sch_{kind}"));
-        let private = image
-            .offset("Qdisc", "privdata")
-            .or_else(|_| image.size_of("Qdisc").map(|s| s as u64))?;
-        let structure = [format!("{kind}_sched_data"), format!("{kind}_sched")]
-            .into_iter()
-            .find(|n| btf.has_type(n));
+        let private = image.offset("Qdisc", "privdata").or_else(|_| image.size_of("Qdisc").map(|s| s as u64))?;
+        let structure = [format!("{kind}_sched_data"), format!("{kind}_sched")].into_iter().find(|n| btf.has_type(n));
         if let Some(name) = &structure {
             let size = btf.size_of(name)?;
             if size != private_size as usize {
                 let kernel = private_size as usize;
-                return Err(TypeError::Size {
-                    name: name.clone(),
-                    btf: size,
-                    kernel,
-                }
-                .into());
+                return Err(TypeError::Size { name: name.clone(), btf: size, kernel }.into());
             }
         }
         Ok(Self {
@@ -80,13 +71,8 @@ impl KernelQdisc<'_> {
     /// The type information has no such path, or the private structure is unknown.
     pub fn field(&self, path: &str) -> Result<Field> {
         let structure = self.places.structure.as_deref();
-        let structure =
-            structure.ok_or_else(|| TypeError::NoType(format!("private data of {}", self.kind)))?;
-        Ok(self
-            .places
-            .btf
-            .field(structure, path)?
-            .moved(self.places.private))
+        let structure = structure.ok_or_else(|| TypeError::NoType(format!("private data of {}", self.kind)))?;
+        Ok(self.places.btf.field(structure, path)?.moved(self.places.private))
     }
 
     /// Resolves a path in `struct Qdisc` itself, e.g. "qstats.overlimits".
@@ -168,9 +154,7 @@ impl KernelQdisc<'_> {
         let mut at: u64 = self.mem().read(head);
         while at != head && at != 0 {
             if out.len() >= 1 << 20 {
-                return Err(Error::Request(format!(
-                    "list of {structure} does not close"
-                )));
+                return Err(Error::Request(format!("list of {structure} does not close")));
             }
             out.push(at.wrapping_sub(link));
             at = self.mem().read(at);
@@ -183,13 +167,7 @@ impl KernelQdisc<'_> {
     ///
     /// # Errors
     /// Unknown names; a member outside the array.
-    pub fn list_indices(
-        &self,
-        head: &str,
-        structure: &str,
-        member: &str,
-        array: &str,
-    ) -> Result<Vec<u32>> {
+    pub fn list_indices(&self, head: &str, structure: &str, member: &str, array: &str) -> Result<Vec<u32>> {
         let base = self.address_of(&self.field(&format!("{array}[0]"))?);
         let size = self.places.btf.size_of(structure)? as u64;
         self.list(&self.field(head)?, structure, member)?
@@ -210,9 +188,7 @@ impl KernelQdisc<'_> {
     /// # Errors
     /// The kind has no filter list.
     pub fn attach_filter(&self, attached: bool) -> Result<()> {
-        let list = self
-            .field("filter_list")
-            .or_else(|_| self.field("tins[0].filter_list"))?;
+        let list = self.field("filter_list").or_else(|_| self.field("tins[0].filter_list"))?;
         // Never dereferenced: only the replaced classifier gets it.
         self.write(&list, if attached { self.address } else { 0 });
         Ok(())

@@ -87,22 +87,15 @@ impl World {
     pub(crate) fn control_ops(&self, name: &str) -> Result<u64> {
         let rt = &*self.rt;
         let at = self.btf().offset("tcp_congestion_ops", "name")?;
-        let registered = || {
-            rt.controls
-                .borrow()
-                .iter()
-                .copied()
-                .find(|ops| rt.mem.c_str(ops + at) == name)
-        };
+        let registered = || rt.controls.borrow().iter().copied().find(|ops| rt.mem.c_str(ops + at) == name);
         if let Some(ops) = registered() {
             return Ok(ops);
         }
         if name == "reno" {
             return rt.symbol("tcp_reno");
         }
-        let built_in = [format!("{name}tcp_register"), format!("{name}_register")]
-            .into_iter()
-            .find_map(|n| rt.image.symbol(&n));
+        let built_in =
+            [format!("{name}tcp_register"), format!("{name}_register")].into_iter().find_map(|n| rt.image.symbol(&n));
         match built_in {
             Some(register) => {
                 rt.call(register, &[])?;
@@ -134,8 +127,7 @@ impl<'w> KernelSocket<'w> {
             }
         }
         let private = self.field("icsk_ca_priv")?;
-        rt.mem
-            .zero(private.locate(&rt.mem, self.address), private.size() as u64);
+        rt.mem.zero(private.locate(&rt.mem, self.address), private.size() as u64);
         self.set("icsk_ca_ops", ops)?;
         let (rate, ack) = (RateFields::new(self.world)?, AckFields::new(self.world)?);
         Ok(Control {
@@ -143,9 +135,7 @@ impl<'w> KernelSocket<'w> {
             name: name.into(),
             ops,
             hooks,
-            control_arity: btf
-                .hook_arity("tcp_congestion_ops", "cong_control")
-                .unwrap_or(0),
+            control_arity: btf.hook_arity("tcp_congestion_ops", "cong_control").unwrap_or(0),
             rate_at: rt.heap(rate.size())?,
             ack_at: rt.heap(ack.size())?,
             rate,
@@ -175,11 +165,7 @@ impl Control<'_, '_> {
     /// The type information lacks the fields.
     pub fn attached(&self) -> Result<String> {
         let ops = self.socket.get("icsk_ca_ops")?;
-        let at = self
-            .socket
-            .world
-            .btf()
-            .offset("tcp_congestion_ops", "name")?;
+        let at = self.socket.world.btf().offset("tcp_congestion_ops", "name")?;
         Ok(self.socket.mem().c_str(ops + at))
     }
 
@@ -190,19 +176,13 @@ impl Control<'_, '_> {
     }
 
     fn address(&self, hook: Hook) -> u64 {
-        Hook::ALL
-            .iter()
-            .position(|h| *h == hook)
-            .map_or(0, |i| self.hooks[i])
+        Hook::ALL.iter().position(|h| *h == hook).map_or(0, |i| self.hooks[i])
     }
 
     fn call(&self, hook: Hook, args: &[u64]) -> Result<u64> {
         let function = self.address(hook);
         if function == 0 {
-            return Err(Error::NoHook {
-                owner: self.name.clone(),
-                hook: hook.name().into(),
-            });
+            return Err(Error::NoHook { owner: self.name.clone(), hook: hook.name().into() });
         }
         let mut words = [self.socket.address; 6];
         words[1..=args.len()].copy_from_slice(args);
@@ -214,11 +194,7 @@ impl Control<'_, '_> {
     /// # Errors
     /// Trouble inside the kernel code (as for all hooks).
     pub fn init(&self) -> Result<()> {
-        if self.has(Hook::Init) {
-            self.call(Hook::Init, &[]).map(|_| ())
-        } else {
-            Ok(())
-        }
+        if self.has(Hook::Init) { self.call(Hook::Init, &[]).map(|_| ()) } else { Ok(()) }
     }
 
     /// `release`; fine when the control has none.
@@ -226,11 +202,7 @@ impl Control<'_, '_> {
     /// # Errors
     /// Trouble inside the kernel code.
     pub fn release(&self) -> Result<()> {
-        if self.has(Hook::Release) {
-            self.call(Hook::Release, &[]).map(|_| ())
-        } else {
-            Ok(())
-        }
+        if self.has(Hook::Release) { self.call(Hook::Release, &[]).map(|_| ()) } else { Ok(()) }
     }
 
     /// `ssthresh`: the new threshold, packets.
@@ -246,8 +218,7 @@ impl Control<'_, '_> {
     /// # Errors
     /// [`Error::NoHook`], or trouble inside the kernel code.
     pub fn cong_avoid(&self, ack: u32, acked: u32) -> Result<()> {
-        self.call(Hook::CongAvoid, &[ack.into(), acked.into()])
-            .map(|_| ())
+        self.call(Hook::CongAvoid, &[ack.into(), acked.into()]).map(|_| ())
     }
 
     /// The `set_state` hook alone; `icsk_ca_state` is the caller's to set afterwards.
@@ -276,12 +247,7 @@ impl Control<'_, '_> {
             self.call(Hook::CwndEventTxStart, &[])?;
             return Ok(true);
         }
-        let own_hook = self
-            .socket
-            .world
-            .btf()
-            .offset("tcp_congestion_ops", "cwnd_event_tx_start")
-            .is_ok();
+        let own_hook = self.socket.world.btf().offset("tcp_congestion_ops", "cwnd_event_tx_start").is_ok();
         if own_hook || !self.has(Hook::CwndEvent) {
             return Ok(false);
         }
@@ -334,10 +300,7 @@ impl Control<'_, '_> {
         if self.control_arity <= 2 {
             self.call(Hook::CongControl, &[self.rate_at])?;
         } else {
-            self.call(
-                Hook::CongControl,
-                &[ack.into(), flag as u32 as u64, self.rate_at],
-            )?;
+            self.call(Hook::CongControl, &[ack.into(), flag as u32 as u64, self.rate_at])?;
         }
         Ok(self.rate.load(mem, self.rate_at))
     }
@@ -368,10 +331,7 @@ impl Control<'_, '_> {
         let info = rt.heap(64)?;
         let attribute = rt.heap(8)?;
         let len = self.call(Hook::GetInfo, &[extensions.into(), attribute, info]);
-        let (kind, bytes) = (
-            rt.mem.read::<u32>(attribute),
-            rt.mem.bytes(info, 64).to_vec(),
-        );
+        let (kind, bytes) = (rt.mem.read::<u32>(attribute), rt.mem.bytes(info, 64).to_vec());
         rt.heap_free(info);
         rt.heap_free(attribute);
         let len = len? as usize;

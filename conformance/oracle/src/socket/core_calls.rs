@@ -13,9 +13,7 @@ impl KernelSocket<'_> {
     /// caller must know the signature.
     pub fn call(&self, function: &str, args: &[u64]) -> Result<u64> {
         if args.len() > 5 {
-            return Err(Error::Request(format!(
-                "{function}: more than six arguments"
-            )));
+            return Err(Error::Request(format!("{function}: more than six arguments")));
         }
         let mut words = [self.address; 6];
         words[1..=args.len()].copy_from_slice(args);
@@ -25,8 +23,7 @@ impl KernelSocket<'_> {
     /// Number of parameters by the type information, to tell versions apart.
     fn parameters(&self, function: &str) -> Result<usize> {
         let list = self.world.btf().parameters(function);
-        list.map(|p| p.len())
-            .ok_or_else(|| TypeError::NoType(function.into()).into())
+        list.map(|p| p.len()).ok_or_else(|| TypeError::NoType(function.into()).into())
     }
 
     /// `tcp_slow_start`: packets left over for congestion avoidance.
@@ -42,20 +39,14 @@ impl KernelSocket<'_> {
     /// # Errors
     /// As for [`KernelSocket::call`].
     pub fn cong_avoid_ai(&self, w: u32, acked: u32) -> Result<()> {
-        self.call("tcp_cong_avoid_ai", &[w.into(), acked.into()])
-            .map(|_| ())
+        self.call("tcp_cong_avoid_ai", &[w.into(), acked.into()]).map(|_| ())
     }
 
     /// `tcp_cwnd_reduction` (PRR): packets newly delivered, newly lost, and the ACK's flag bits.
     ///
     /// # Errors
     /// As for [`KernelSocket::call`].
-    pub fn cwnd_reduction(
-        &self,
-        newly_acked_sacked: i32,
-        newly_lost: i32,
-        flag: i32,
-    ) -> Result<()> {
+    pub fn cwnd_reduction(&self, newly_acked_sacked: i32, newly_lost: i32, flag: i32) -> Result<()> {
         let word = |v: i32| u64::from(v as u32);
         let args = [word(newly_acked_sacked), word(newly_lost), word(flag)];
         self.call("tcp_cwnd_reduction", &args).map(|_| ())
@@ -105,27 +96,16 @@ impl KernelSocket<'_> {
     ///
     /// # Errors
     /// As for [`KernelSocket::call`].
-    pub fn rate_gen(
-        &self,
-        delivered: u32,
-        lost: u32,
-        reneged: bool,
-        sample: &RateSample,
-    ) -> Result<RateSample> {
+    pub fn rate_gen(&self, delivered: u32, lost: u32, reneged: bool, sample: &RateSample) -> Result<RateSample> {
         let rt = self.rt();
         rt.symbol("tcp_rate_gen")?;
         let fields = RateFields::new(self.world)?;
         let at = rt.heap(fields.size())?;
         let done = fields.store(&rt.mem, at, sample).and_then(|()| {
             if self.parameters("tcp_rate_gen")? != 5 {
-                return Err(Error::Request(
-                    "tcp_rate_gen has another signature here".into(),
-                ));
+                return Err(Error::Request("tcp_rate_gen has another signature here".into()));
             }
-            self.call(
-                "tcp_rate_gen",
-                &[delivered.into(), lost.into(), reneged.into(), at],
-            )
+            self.call("tcp_rate_gen", &[delivered.into(), lost.into(), reneged.into(), at])
         });
         let result = fields.load(&rt.mem, at);
         rt.heap_free(at);
@@ -148,10 +128,7 @@ impl World {
     /// The arena is full, or the kernel has no such structure.
     pub fn windowed_filter(&self) -> Result<WindowedFilter<'_>> {
         let address = self.rt.heap(self.btf().size_of("minmax")?)?;
-        Ok(WindowedFilter {
-            world: self,
-            address,
-        })
+        Ok(WindowedFilter { world: self, address })
     }
 
     /// A module parameter through the kernel's own formatter, e.g. `("tcp_cubic", "fast_convergence")`.
@@ -161,17 +138,13 @@ impl World {
     pub fn parameter(&self, module: &str, name: &str) -> Result<String> {
         let (param, ops) = self.find_parameter(module, name)?;
         let rt = &*self.rt;
-        let get: u64 = rt
-            .mem
-            .read(ops + self.btf().offset("kernel_param_ops", "get")?);
+        let get: u64 = rt.mem.read(ops + self.btf().offset("kernel_param_ops", "get")?);
         let buffer = rt.heap(4096)?;
         let len = rt.call(get, &[buffer, param]);
         let text = rt.mem.c_str(buffer).trim().to_owned();
         rt.heap_free(buffer);
         match len? as i32 {
-            code if code < 0 => Err(Error::Request(format!(
-                "{module}.{name}: read returned {code}"
-            ))),
+            code if code < 0 => Err(Error::Request(format!("{module}.{name}: read returned {code}"))),
             _ => Ok(text),
         }
     }
@@ -184,18 +157,13 @@ impl World {
     pub fn set_parameter(&self, module: &str, name: &str, value: &str) -> Result<()> {
         let (param, ops) = self.find_parameter(module, name)?;
         let rt = &*self.rt;
-        let set: u64 = rt
-            .mem
-            .read(ops + self.btf().offset("kernel_param_ops", "set")?);
+        let set: u64 = rt.mem.read(ops + self.btf().offset("kernel_param_ops", "set")?);
         let text = rt.heap(value.len() + 1)?;
         rt.mem.write_bytes(text, value.as_bytes());
         let code = rt.call(set, &[text, param]);
         rt.heap_free(text);
         match code? as i32 {
-            code if code < 0 => Err(Error::Refused(crate::Refusal {
-                errno: -code,
-                text: None,
-            })),
+            code if code < 0 => Err(Error::Refused(crate::Refusal { errno: -code, text: None })),
             _ => Ok(()),
         }
     }
@@ -206,18 +174,12 @@ impl World {
     /// The kernel has no such control, or trouble inside the kernel code.
     pub fn register_again(&self, control: &str) -> Result<()> {
         self.control_ops(control)?;
-        let register = [
-            format!("{control}tcp_register"),
-            format!("{control}_register"),
-            "init_module".into(),
-        ];
+        let register = [format!("{control}tcp_register"), format!("{control}_register"), "init_module".into()];
         let at = {
             let modules = self.rt.modules.borrow();
             let module = modules.iter().find(|m| m.name == format!("tcp_{control}"));
             let own = |n: &String| module.and_then(|m| m.symbols.get(n).copied());
-            register
-                .iter()
-                .find_map(|n| own(n).or_else(|| self.rt.image.symbol(n)))
+            register.iter().find_map(|n| own(n).or_else(|| self.rt.image.symbol(n)))
         };
         let at = at.ok_or_else(|| Error::NoSymbol(register[0].clone()))?;
         self.rt.call(at, &[])?;
@@ -227,17 +189,9 @@ impl World {
     /// (address of the `struct kernel_param`, address of its operations).
     fn find_parameter(&self, module: &str, name: &str) -> Result<(u64, u64)> {
         let (rt, btf) = (&*self.rt, self.btf());
-        let (at_name, at_ops) = (
-            btf.offset("kernel_param", "name")?,
-            btf.offset("kernel_param", "ops")?,
-        );
+        let (at_name, at_ops) = (btf.offset("kernel_param", "name")?, btf.offset("kernel_param", "ops")?);
         let size = btf.size_of("kernel_param")?;
-        let own = rt
-            .modules
-            .borrow()
-            .iter()
-            .find(|m| m.name == module)
-            .and_then(|m| m.params);
+        let own = rt.modules.borrow().iter().find(|m| m.name == module).and_then(|m| m.params);
         let range = match own {
             Some(section) => section.start..section.end,
             None => rt.symbol("__start___param")?..rt.symbol("__stop___param")?,
@@ -249,18 +203,13 @@ impl World {
                 return Ok((param, rt.mem.read(param + at_ops)));
             }
         }
-        Err(Error::Request(format!(
-            "module {module} has no parameter `{name}`"
-        )))
+        Err(Error::Request(format!("module {module} has no parameter `{name}`")))
     }
 }
 
 impl WindowedFilter<'_> {
     fn run(&self, function: &str, window: u32, time: u32, value: u32) -> Result<u32> {
-        Ok(self.world.call(
-            function,
-            &[self.address, window.into(), time.into(), value.into()],
-        )? as u32)
+        Ok(self.world.call(function, &[self.address, window.into(), time.into(), value.into()])? as u32)
     }
 
     /// `minmax_running_max`.

@@ -22,13 +22,8 @@ pub struct SocketRef {
 }
 
 /// The nested structures of a TCP socket, outermost first: a field is looked for in this order.
-const LAYERS: [&str; 5] = [
-    "",
-    "inet_conn.",
-    "inet_conn.icsk_inet.",
-    "inet_conn.icsk_inet.sk.",
-    "inet_conn.icsk_inet.sk.__sk_common.",
-];
+const LAYERS: [&str; 5] =
+    ["", "inet_conn.", "inet_conn.icsk_inet.", "inet_conn.icsk_inet.sk.", "inet_conn.icsk_inet.sk.__sk_common."];
 
 /// `TCP_ESTABLISHED`.
 const ESTABLISHED: u64 = 1;
@@ -52,13 +47,7 @@ fn resolve(world: &World, path: &str) -> Result<Field> {
     LAYERS
         .iter()
         .find_map(|layer| btf.field("tcp_sock", &format!("{layer}{path}")).ok())
-        .ok_or_else(|| {
-            TypeError::NoField {
-                path: format!("tcp_sock.{path}"),
-                field: path.into(),
-            }
-            .into()
-        })
+        .ok_or_else(|| TypeError::NoField { path: format!("tcp_sock.{path}"), field: path.into() }.into())
 }
 
 impl World {
@@ -120,9 +109,7 @@ impl<'w> KernelSocket<'w> {
     /// For packets that this socket sends.
     #[must_use]
     pub fn reference(&self) -> SocketRef {
-        SocketRef {
-            address: self.address,
-        }
+        SocketRef { address: self.address }
     }
 
     /// Address of the kernel's `struct tcp_sock`.
@@ -192,10 +179,7 @@ impl Drop for KernelSocket<'_> {
         let rt = self.rt();
         let size = self.world.btf().size_of("tcp_sock").unwrap_or(0) as u64;
         let range = self.address..self.address + size;
-        rt.env
-            .timers
-            .borrow_mut()
-            .retain(|(t, _)| !range.contains(t));
+        rt.env.timers.borrow_mut().retain(|(t, _)| !range.contains(t));
         rt.heap_free(self.address);
         rt.heap_free(self.file);
     }

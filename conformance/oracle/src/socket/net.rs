@@ -4,11 +4,8 @@ use crate::error::{Error, Result, TypeError};
 use crate::world::World;
 
 /// Per-cpu counter blocks of a namespace: (member of `net.mib`, structure).
-const MIBS: [(&str, &str); 3] = [
-    ("net_statistics", "linux_mib"),
-    ("tcp_statistics", "tcp_mib"),
-    ("ip_statistics", "ipstats_mib"),
-];
+const MIBS: [(&str, &str); 3] =
+    [("net_statistics", "linux_mib"), ("tcp_statistics", "tcp_mib"), ("ip_statistics", "ipstats_mib")];
 
 impl World {
     /// The image's own `init_net`, with the TCP part initialised on first use.
@@ -22,11 +19,7 @@ impl World {
         }
         for (member, structure) in MIBS {
             let block = rt.heap(btf.size_of(structure)?)?;
-            self.write_field(
-                &btf.field("net", &format!("mib.{member}"))?,
-                net,
-                block.wrapping_sub(rt.gs_base),
-            );
+            self.write_field(&btf.field("net", &format!("mib.{member}"))?, net, block.wrapping_sub(rt.gs_base));
         }
         // Counters of sockets, per cpu, were never allocated.
         if let Some(counter) = rt.image.symbol("tcp_sockets_allocated") {
@@ -71,13 +64,9 @@ impl World {
     /// This kernel's type information has no such enumerator.
     pub fn mib(&self, enumerator: &str) -> Result<u64> {
         let btf = self.btf();
-        let index = btf
-            .enumerator(enumerator)
-            .ok_or_else(|| TypeError::NoType(enumerator.into()))?;
+        let index = btf.enumerator(enumerator).ok_or_else(|| TypeError::NoType(enumerator.into()))?;
         let net = self.net()?;
-        let block = self
-            .read_field(&btf.field("net", "mib.net_statistics")?, net)
-            .wrapping_add(self.rt.gs_base);
+        let block = self.read_field(&btf.field("net", "mib.net_statistics")?, net).wrapping_add(self.rt.gs_base);
         Ok(self.rt.mem.read(block + 8 * u64::from(index)))
     }
 }
