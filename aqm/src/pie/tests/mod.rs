@@ -1,0 +1,2 @@
+mod controller;
+mod qdisc;

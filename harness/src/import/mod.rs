@@ -1,0 +1,42 @@
+//! Import of raw recordings into traces.
+//!
+//! A raw recording is the stream of records that a BPF recorder wrote inside a booted kernel, in the order of their
+//! making. What is a record of a call here becomes one event: the importer finds each call's own clock reads among
+//! those of interrupts, gives packets numbers instead of addresses, and names the values of raw states.
+
+mod cake;
+mod cc;
+mod error;
+mod fifos;
+mod layout;
+mod meta;
+mod packets;
+mod qdisc;
+mod record;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+pub use cc::{congestion_control, shorten};
+pub use error::{ImportError, ImportErrorKind};
+pub use meta::Meta;
+pub use qdisc::qdisc;
+pub use symbols::Symbols;
+
+fn expect_equal(what: &'static str, found: u64, expected: u64) -> Result<(), ImportErrorKind> {
+    if found == expected { Ok(()) } else { Err(ImportErrorKind::Contradiction { what, found, expected }) }
+}
+
+/// Opens a raw recording that is compressed with zstd.
+///
+/// # Errors
+///
+/// The file cannot be opened, or its first bytes are not zstd's.
+pub fn open(path: impl AsRef<Path>) -> Result<impl Read, ImportError> {
+    let decoder = File::open(path).and_then(zstd::stream::read::Decoder::new);
+    decoder.map(BufReader::new).map_err(|error| ImportError { record: 0, byte: 0, kind: error.into() })
+}
