@@ -166,6 +166,7 @@ impl Header {
             handle: qdisc.handle,
             is_root: qdisc.root,
             created_ns: qdisc.created_ns,
+            ..Host::default()
         }
     }
 

@@ -51,7 +51,7 @@ impl Summary {
         for event in reader.by_ref() {
             summary.count(&event?, &mut arrived);
         }
-        summary.blocks = reader.position().block;
+        summary.blocks = Reader::position(reader).block;
         Ok(summary)
     }
 
