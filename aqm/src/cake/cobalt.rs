@@ -212,12 +212,12 @@ impl Cobalt {
             }
         }
 
-        if self.p_drop != 0
-            && (law.always_draws || judgement == Judgement::Deliver)
-            && cx.random_u32() < self.p_drop
-            && judgement == Judgement::Deliver
-        {
-            judgement = Judgement::Blue;
+        if self.p_drop != 0 && (law.always_draws || judgement == Judgement::Deliver) {
+            // Some versions draw even where the draw can change nothing.
+            let refused = cx.random_u32() < self.p_drop;
+            if refused && judgement == Judgement::Deliver {
+                judgement = Judgement::Blue;
+            }
         }
 
         if self.count == 0 {

@@ -93,7 +93,7 @@ pub fn accept(syn: Syn, tcp_ecn: u8, route: bool, algorithm: Flags, version: Lin
     }
     let ae = syn.ace & 4 != 0;
     // An ECT-marked SYN without reserved bits is refused by ordinary listeners.
-    let plain = syn.ip == Codepoint::NotEct || syn.reserved || (new && ae) || (!new && ae);
+    let plain = syn.ip == Codepoint::NotEct || syn.reserved || ae;
     if algorithm.needs_ecn || (plain && (tcp_ecn != 0 || route)) {
         (EcnMode::Classic, ACE_CLASSIC_ANSWER)
     } else {

@@ -218,7 +218,7 @@ enum state_kind {
 #define SFQ_STATE(X) \
     X(cur_depth, cur_depth) X(prob_drop, stats.prob_drop) X(prob_mark, stats.prob_mark) \
     X(prob_mark_head, stats.prob_mark_head) X(forced_drop, stats.forced_drop) X(forced_mark, stats.forced_mark) \
-    X(forced_mark_head, stats.forced_mark_head) X(key0, perturbation.key[0]) X(key1, perturbation.key[1])
+    X(forced_mark_head, stats.forced_mark_head)
 #define SFQ_SLOT_STATE(X) \
     X(qlen, qlen) X(next, next) X(hash, hash) X(allot, allot) X(backlog, backlog) X(qcount, vars.qcount) \
     X(qR, vars.qR) X(qavg, vars.qavg)

@@ -102,7 +102,6 @@ struct red_sched_data { struct Qdisc *sch; struct red_parms parms; struct red_va
 struct tc_sfqred_stats { u32 prob_drop, forced_drop, prob_mark, forced_mark, prob_mark_head, forced_mark_head; } KERNEL;
 struct sfq_slot { u16 qlen, next, hash; s32 allot; u32 backlog; struct red_vars vars; } KERNEL;
 struct sfq_sched_data {
-    struct { u64 key[2]; } perturbation;
     u8 cur_depth;
     struct sfq_slot *slots, *tail;
     struct tc_sfqred_stats stats;

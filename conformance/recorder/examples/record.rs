@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     for (scenario, recording) in scenarios.iter().zip(recordings) {
         let path = folder.join(format!("{}.trace", scenario.name));
-        let made = recording.and_then(|r| trace(&r, ""));
+        let made = recording.and_then(|r| trace(&r));
         match made {
             Ok(trace) => {
                 trace.write(&path)?;

@@ -28,6 +28,17 @@ pub struct Module {
 }
 
 impl Kernel {
+    /// The fetched or installed kernel that the user means: a series (`6.12`), a release, or `newest`.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] that says where was looked and how to fetch one.
+    pub fn find(wanted: &str) -> Result<Kernel, Error> {
+        let bad = |message: String| Error::Kernel { release: wanted.into(), message };
+        let found = debloat_oracle::find(wanted).map_err(|e| bad(e.to_string()))?;
+        let modules = found.modules_path().ok_or_else(|| bad("its modules are missing".into()))?;
+        Ok(Kernel { release: found.release().into(), image: found.image_path().into(), modules: modules.into() })
+    }
+
     /// Looks for the image and the modules under `root`, the folder into which the packages were unpacked.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ pub struct Recording {
     pub tc_json: String,
     /// Kernel release, as the kernel itself says it.
     pub release: String,
+    /// The distribution's version of the kernel, if it says one, for example `Debian 6.1.192-3`.
+    pub package: String,
     /// Where the files are.
     pub folder: PathBuf,
 }
@@ -59,6 +61,7 @@ impl Recording {
             tc_text: text("tc.txt")?,
             tc_json: text("tc.json")?,
             release: text("release")?.trim().to_owned(),
+            package: package(&text("version").unwrap_or_default()),
             folder: folder.to_path_buf(),
         })
     }
@@ -74,5 +77,23 @@ impl Recording {
             out.extend(Reading::pair(&times, text(format!("tc{suffix}.txt"))?, text(format!("tc{suffix}.json"))?)?);
         }
         Ok(out)
+    }
+}
+
+/// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-3 (2026-11-26)` → `Debian 6.1.192-3`.
+fn package(version: &str) -> String {
+    let words: Vec<&str> = version.split_whitespace().collect();
+    let found = words.windows(2).find(|pair| pair[0] == "Debian");
+    found.map_or_else(String::new, |pair| pair.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_is_in_the_version() {
+        assert_eq!(package("#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-3 (2026-11-26)\n"), "Debian 6.1.192-3");
+        assert_eq!(package("#1 SMP\n"), "");
     }
 }

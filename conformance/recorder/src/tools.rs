@@ -18,7 +18,7 @@ const NETWORK: &[Need] =
 
 /// What a recording is going to do, and so which programs it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// Boot a kernel in QEMU and record it.
     Guest,
     /// Record the running kernel.
@@ -29,7 +29,7 @@ pub enum Purpose {
 ///
 /// # Errors
 /// [`Error::Tools`] with each missing program and its package.
-pub fn check(purpose: Purpose) -> Result<(), Error> {
+pub(crate) fn check(purpose: Purpose) -> Result<(), Error> {
     let groups: &[&[Need]] = match purpose {
         Purpose::Guest => &[BUILD, GUEST, NETWORK],
         Purpose::Live => &[BUILD, NETWORK],
@@ -45,7 +45,7 @@ pub fn check(purpose: Purpose) -> Result<(), Error> {
 
 /// The full path of `program`: `PATH`, then the folders of administrators' programs.
 #[must_use]
-pub fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))

@@ -14,13 +14,13 @@ const HOOKS: std::ops::RangeInclusive<u32> = 1..=10;
 /// Where a hook's record has the name of the connection's congestion control: its last 16 bytes.
 const NAME: usize = 16;
 
-pub(super) fn trace(raw: &Raw, recording: &Recording, package: &str) -> Result<Trace, Error> {
+pub(super) fn trace(raw: &Raw, recording: &Recording) -> Result<Trace, Error> {
     let scenario = &recording.scenario;
     let Some(name) = scenario.congestion_controls().first().map(|&n| n.to_owned()) else {
         return bad(0, "no congestion control was recorded");
     };
     let subject = CcSubject { name: name.clone(), options: String::new(), parameters: Default::default() };
-    let made = header(raw, recording, package, Subject::CongestionControl(subject));
+    let made = header(raw, recording, Subject::CongestionControl(subject));
     let meta = Meta {
         kernel: made.kernel.clone(),
         subject: made.subject.clone(),

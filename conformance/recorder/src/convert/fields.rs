@@ -28,10 +28,6 @@ impl<'a> Fields<'a> {
         out
     }
 
-    pub(super) fn u8(&mut self) -> u8 {
-        self.array::<1>()[0]
-    }
-
     pub(super) fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.array())
     }
@@ -80,7 +76,6 @@ pub(super) struct Enqueue {
     pub(super) vlan: Option<(u16, u16)>,
     pub(super) hash_carried: bool,
     pub(super) socket: u64,
-    pub(super) jiffies: u64,
     pub(super) parked: u32,
 }
 
@@ -101,7 +96,7 @@ impl Enqueue {
         let (vlan_protocol, vlan_tci) = (f.u16(), f.u16());
         let [l4_hash, software_hash, _encapsulation, _timestamp_type] = f.array();
         let _inner = (f.u16(), f.u16());
-        let (socket, jiffies, _pacing_rate) = (f.u64(), f.u64(), f.u64());
+        let (socket, _jiffies, _pacing_rate) = (f.u64(), f.u64(), f.u64());
         let (_socket_hash, parked) = (f.u32(), f.u32());
         f.complete(at, "an enqueue")?;
         let mut bytes = first.to_vec();
@@ -128,7 +123,6 @@ impl Enqueue {
             vlan: (vlan_protocol != 0).then_some((vlan_protocol.swap_bytes(), vlan_tci)),
             hash_carried: l4_hash != 0 || software_hash != 0,
             socket,
-            jiffies,
             parked,
         })
     }

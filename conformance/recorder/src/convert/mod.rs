@@ -23,24 +23,24 @@ pub(crate) use statistics::Reading;
 /// # Errors
 /// [`Error::Raw`] for records that contradict each other, with the byte where; [`Error::Guest`] for statistics that
 /// do not belong to the recording.
-pub fn trace(recording: &Recording, package: &str) -> Result<Trace, Error> {
+pub fn trace(recording: &Recording) -> Result<Trace, Error> {
     let Some(raw) = &recording.raw else {
         return Err(Error::Raw { offset: 0, message: "this scenario records nothing".into() });
     };
     match recording.scenario.record {
-        Record::Congestion => congestion::trace(raw, recording, package),
-        _ => qdisc::trace(raw, recording, package),
+        Record::Congestion => congestion::trace(raw, recording),
+        _ => qdisc::trace(raw, recording),
     }
 }
 
 /// The header, but for its subject, schemas and remarks.
-fn header(raw: &Raw, recording: &Recording, package: &str, subject: Subject) -> Header {
+fn header(raw: &Raw, recording: &Recording, subject: Subject) -> Header {
     let scenario = &recording.scenario;
     Header {
         kernel: trace::Kernel {
             series: recording.release.splitn(3, '.').take(2).collect::<Vec<_>>().join("."),
             release: recording.release.clone(),
-            package: package.into(),
+            package: recording.package.clone(),
             hz: ticks_per_second(raw),
         },
         subject,

@@ -20,7 +20,7 @@ use crate::scenario::Scenario;
 /// The recorder's number for a buffer that was consumed, not dropped.
 const CONSUMED: u64 = 0x10000;
 
-pub(super) fn trace(raw: &Raw, recording: &Recording, package: &str) -> Result<Trace, Error> {
+pub(super) fn trace(raw: &Raw, recording: &Recording) -> Result<Trace, Error> {
     let scenario = &recording.scenario;
     let (name, options) = qdisc_subject(scenario);
     let (created, created_ns) = creation(raw, scenario)?;
@@ -47,7 +47,7 @@ pub(super) fn trace(raw: &Raw, recording: &Recording, package: &str) -> Result<T
             None => Hashes::Recorded,
         },
     };
-    let mut header = header(raw, recording, package, Subject::Qdisc(subject));
+    let mut header = header(raw, recording, Subject::Qdisc(subject));
     let mut schemas = Schemas::of(raw, &name)?;
     let extra = Extra::add(&mut schemas, &name);
     header.schemas = schemas.schemas.clone();

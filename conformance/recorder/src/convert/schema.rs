@@ -193,11 +193,7 @@ const SHAPES: &[Shape] = &[
         raw: "sfq",
         schema: "sfq.qdisc",
         object: "the qdisc",
-        fields: &[
-            ("cur_depth", "longest", 8),
-            ("key0", "key0", 64),
-            ("key1", "key1", 64),
-        ],
+        fields: &[("cur_depth", "longest", 8)],
     },
     Shape {
         raw: "fq",

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub use builtin::{Builtin, builtin, builtins};
-pub(crate) use script::script;
+pub(crate) use script::{live_script, script};
 
 /// A whole scenario, checked.
 #[derive(Debug, Clone, Deserialize)]

@@ -43,6 +43,31 @@ pub(crate) fn script(s: &Scenario, prelude: &str) -> String {
     out.text
 }
 
+/// The script that records an interface of the running machine: its root queue discipline is replaced for the time
+/// of the recording, and given back to the kernel's default afterwards.
+#[must_use]
+pub(crate) fn live_script(s: &Scenario, interface: &str, prelude: &str) -> String {
+    let command = s.qdisc.command.get_ref();
+    let kind = s.kind();
+    let seconds = s.seconds;
+    format!(
+        "{prelude}
+qdev={interface}; qkind={kind}; qhandle=1:
+say attaching the recorder
+recorder {kind} {RING_MIB}
+restore() {{ $tc qdisc del dev {interface} root; }}
+trap restore EXIT
+run $tc qdisc replace dev {interface} root handle 1: {command}
+say recording the traffic of {interface} for {seconds} s
+sleep {seconds}
+statistics ''
+say writing the recording
+recorder_stop
+uname -r > $out/release; uname -v > $out/version
+"
+    )
+}
+
 struct Script<'a> {
     text: String,
     s: &'a Scenario,
@@ -132,7 +157,7 @@ impl Script<'_> {
         self.line("\n# the queue discipline under test, with the recorder already attached");
         let (ns, dev) = self.s.qdisc.at.device(self.vlan());
         let handle = if self.s.qdisc.parent.is_some() { "2:" } else { "1:" };
-        self.line(format!("qns={ns}; qdev={dev}; qkind={}; qhandle={handle}", self.s.kind()));
+        self.line(format!("within='-n {ns}'; qdev={dev}; qkind={}; qhandle={handle}", self.s.kind()));
         if self.s.record != Record::Nothing {
             self.line("say attaching the recorder");
             self.line(format!("recorder {} {RING_MIB}", self.s.kinds()));
@@ -226,7 +251,7 @@ impl Script<'_> {
             self.line("recorder_stop");
         }
         self.line("on m cat /proc/net/dev > $out/devices.txt");
-        self.line("uname -r > $out/release");
+        self.line("uname -r > $out/release; uname -v > $out/version");
         self.line("$tc -V > $out/tc-version 2>&1");
         self.line("say done");
     }
