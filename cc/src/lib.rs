@@ -58,6 +58,8 @@ pub mod rate;
 pub mod reno;
 pub mod rtt;
 pub mod sysctl;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod validate;
 mod version;
 pub mod window;

@@ -79,7 +79,8 @@ fn scramble(r: &mut Random, s: &mut State, cwnd: u32, j: u32) {
         3 => (s.origin, s.k) = (r.window(), r.magnitude(22) as u32),
         4 => s.dmin = r.magnitude(19) as u32,
         5 => (s.ackc, s.rw) = (r.below(20_000) as u32, cwnd.wrapping_add(r.below(9) as u32).wrapping_sub(4)),
-        6 => (s.last_w, s.last_j) = (cwnd, j.wrapping_sub(r.below(12) as u32)),
+        // A divisor of 0 never meets an unchanged window: the kernel would divide by it.
+        6 => (s.last_w, s.last_j, s.cnt) = (cwnd, j.wrapping_sub(r.below(12) as u32), s.cnt.max(2)),
         7 => (s.hs_n, s.found) = (r.below(10) as u8, u8::from(r.one_in(4))),
         _ => s.cnt = 2 + r.window(),
     }
