@@ -1,11 +1,11 @@
 //! The core's callable functions: PRR, pacing rate, rate samples (6.1, 6.12), growth arithmetic, filters, burst size.
 
 use debloat_cc::algorithm::Algorithm;
+use debloat_cc::minmax::WindowedFilter;
 use debloat_cc::prr::{self, Form};
 use debloat_cc::rate::RateSample;
 use debloat_cc::window::{additive_increase, slow_start};
 use debloat_cc::{CaState, Conn, Hz, Sysctl, pacing};
-use debloat_cc::minmax::WindowedFilter;
 use debloat_oracle::{Error, KernelSocket, World};
 
 use super::CcReport;
@@ -166,11 +166,7 @@ fn rate_gen(socket: &KernelSocket<'_>, r: &mut Random, c: &mut Conn) -> Result<(
     c.app_lim = if r.one_in(2) { 0 } else { c.delivered.wrapping_add(r.below(9) as u32).wrapping_sub(4) };
     socket.set("app_limited", c.app_lim.into())?;
     // The kernel takes the length of the send phase from the interval's field.
-    let given = debloat_oracle::RateSample {
-        interval_us: rs.send_us.into(),
-        snd_interval_us: 0,
-        ..kernel_sample(&rs)
-    };
+    let given = debloat_oracle::RateSample { interval_us: rs.send_us.into(), snd_interval_us: 0, ..kernel_sample(&rs) };
     let answer = socket.rate_gen(d, lost, reneging, &given)?;
     let name = format!("tcp_rate_gen({d}, {lost}, {reneging}) of {rs:?}");
     rs.generate(c, d, lost, reneging);
@@ -190,7 +186,11 @@ fn filters(world: &World, r: &mut Random, report: &mut CcReport) -> Result<(), E
     let mut port = WindowedFilter::new(t, v);
     let maximum = r.one_in(2);
     for _ in 0..40 {
-        t = t.wrapping_add(if r.one_in(8) { r.magnitude(20) as u32 } else { r.below(u64::from(window) / 2 + 2) as u32 });
+        t = t.wrapping_add(if r.one_in(8) {
+            r.magnitude(20) as u32
+        } else {
+            r.below(u64::from(window) / 2 + 2) as u32
+        });
         let v = r.magnitude(20) as u32;
         let (a, b) = if maximum {
             (kernel.running_max(window, t, v)?, port.running_max(window, t, v))

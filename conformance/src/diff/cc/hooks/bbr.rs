@@ -126,7 +126,11 @@ pub(in super::super) fn case(world: &World, r: &mut Random, report: &mut CcRepor
             4 => Call::MinTsoSegs,
             5 => Call::Info,
             6 if r.one_in(4) => Call::SndbufExpand,
-            _ => Call::CongControl(if wild { random_ack(r, &mut rig, acked, base) } else { path_ack(r, &mut rig, acked, base) }),
+            _ => Call::CongControl(if wild {
+                random_ack(r, &mut rig, acked, base)
+            } else {
+                path_ack(r, &mut rig, acked, base)
+            }),
         };
         if r.one_in(40) {
             rare(r, &mut rig, &mut a.state, call);

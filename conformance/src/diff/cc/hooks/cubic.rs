@@ -112,7 +112,8 @@ pub(in super::super) fn case(world: &World, r: &mut Random, report: &mut CcRepor
             3 | 4 => {
                 rig.clock.advance(r);
                 rig.c.set_now(rig.clock.ns);
-                rig.c.last_send_j = rig.env.jiffies.wrapping_sub(r.magnitude(13) as u32).wrapping_add(r.below(3) as u32);
+                rig.c.last_send_j =
+                    rig.env.jiffies.wrapping_sub(r.magnitude(13) as u32).wrapping_add(r.below(3) as u32);
                 call = Call::Event(CwndEvent::TxStart);
             }
             5 => train = r.below(60),

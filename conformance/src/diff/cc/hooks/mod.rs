@@ -150,13 +150,18 @@ impl<'r, 's, 'w> Rig<'r, 's, 'w> {
         let mut rebuilt = before;
         put(a, &mut rebuilt);
         let acks = self.world.env().acks_sent() - acks_before;
-        let mut difference = self.mirror.compare(&self.c, &mut self.report.values).map(|(name, kernel, port)| {
-            format!("{name}: kernel {kernel}, port {port}")
-        });
+        let mut difference = self
+            .mirror
+            .compare(&self.c, &mut self.report.values)
+            .map(|(name, kernel, port)| format!("{name}: kernel {kernel}, port {port}"));
         self.report.values += 13;
         if rebuilt != after {
             let at = (0..104).find(|&i| rebuilt[i] != after[i]).unwrap_or(0);
-            difference.get_or_insert(format!("private area from byte {at}: kernel {:?}, port {:?}", &after[at..], &rebuilt[at..]));
+            difference.get_or_insert(format!(
+                "private area from byte {at}: kernel {:?}, port {:?}",
+                &after[at..],
+                &rebuilt[at..]
+            ));
         }
         if kernel != port {
             difference.get_or_insert(format!("result: kernel {kernel:?}, port {port:?}"));
