@@ -83,6 +83,9 @@ impl<P: Packet, S: Storage> Cake<P, S> {
         if needs_hosts || needs_flow && (given.is_none() || self.parameters.nat) {
             let secret = cx.flow_secret();
             let keys = packet.flow_keys().map(|mut keys| {
+                if keys.wants_random_tipc() {
+                    keys.set_tipc(cx.random_u32().to_le_bytes());
+                }
                 if self.parameters.nat && translate(&mut keys, packet, cx) {
                     given = None;
                 }

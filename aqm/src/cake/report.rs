@@ -12,9 +12,9 @@ use super::storage::Storage;
 use super::tin::Tin;
 use crate::{Environment, Packet};
 
-/// Nanoseconds to the microseconds that Linux reports.
+/// Nanoseconds to the microseconds that Linux reports: it divides them as signed numbers.
 const fn us(ns: u64) -> u32 {
-    (ns / 1000) as u32
+    (ns.cast_signed() / 1000) as u32
 }
 
 impl<S: Storage> Tin<S> {
@@ -144,6 +144,11 @@ impl<P: Packet, S: Storage> Cake<P, S> {
     /// The tin and queue where the scan stands.
     pub const fn scan_position(&self) -> (u16, u16) {
         (self.current_tin, self.current_queue)
+    }
+
+    /// The number of tins in use.
+    pub const fn tins_in_use(&self) -> u16 {
+        self.layout.tins
     }
 
     /// A tin's state, by index; `None` if it was never in use.

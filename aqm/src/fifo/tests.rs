@@ -177,11 +177,11 @@ fn random_calls_conserve_packets() {
     use crate::conservation::{self, Chance};
     let mut queue = Pfifo::new(limit(7)).unwrap();
     let change = |queue: &mut Pfifo<_>, cx: &mut Chance| queue.change(&limit(cx.below(9) as u32));
-    conservation::run(&mut queue, &mut Chance::new(1), 20_000, change, |_| {});
+    conservation::run(&mut queue, &mut Chance::new(1), 20_000, false, change, |_| {});
     let mut queue = Bfifo::new(limit(20_000)).unwrap();
     let change = |queue: &mut Bfifo<_>, cx: &mut Chance| queue.change(&limit(cx.below(40_000) as u32));
-    conservation::run(&mut queue, &mut Chance::new(2), 20_000, change, |_| {});
+    conservation::run(&mut queue, &mut Chance::new(2), 20_000, false, change, |_| {});
     let mut queue = PfifoHeadDrop::new(limit(7)).unwrap();
     let change = |queue: &mut PfifoHeadDrop<_>, cx: &mut Chance| queue.change(&limit(cx.below(9) as u32));
-    conservation::run(&mut queue, &mut Chance::new(3), 20_000, change, |_| {});
+    conservation::run(&mut queue, &mut Chance::new(3), 20_000, false, change, |_| {});
 }

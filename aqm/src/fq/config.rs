@@ -80,8 +80,8 @@ pub struct Parameters {
     pub priomap: [u8; 16],
     /// Bytes per round and band; 0 before 6.12.
     pub weights: [i32; 3],
-    /// µs; 0 before 7.2.
-    pub offload_horizon_us: u32,
+    /// µs; from 7.2 on.
+    pub offload_horizon_us: Option<u32>,
 }
 
 pub(super) const fn refuse(option: &'static str, value: u64, allowed: &'static str) -> ConfigError {
@@ -253,7 +253,7 @@ impl Limits {
             horizon_drop: self.horizon_drop,
             priomap: self.priomap,
             weights: self.weights,
-            offload_horizon_us: us(self.offload_horizon_ns),
+            offload_horizon_us: (self.linux >= Linux::V7_2).then(|| us(self.offload_horizon_ns)),
         }
     }
 }

@@ -126,6 +126,11 @@ impl<P: Packet, S: Storage> Fq<P, S> {
         self.table.states()
     }
 
+    /// The flow of a key, if it is remembered.
+    pub fn flow(&self, key: u64) -> Option<FlowState> {
+        Some(self.table.flow(self.table.find(key)?).state())
+    }
+
     /// The keys of a band's new flows, then of its old ones, in the order of service.
     pub fn band(&self, band: usize) -> (impl Iterator<Item = u64>, impl Iterator<Item = u64>) {
         let flows = self.table.all();

@@ -16,6 +16,9 @@ pub mod tcp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+#[cfg(test)]
+mod kernel_answers;
+
 pub use dissect::{dissect, flow_hash};
 pub use ecn::Ecn;
 pub use flow_keys::{AddressKind, FlowKeys, HostHashes, VlanKey};

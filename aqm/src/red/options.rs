@@ -90,9 +90,10 @@ impl Options {
             max_bytes.into(),
             "so far above min that the probability has a scale",
         ))?;
-        let ticks = (15_625_000 * u128::from(avpkt_bytes)).div_ceil(u128::from(self.bandwidth).max(1));
+        // 64 ns ticks, cut to 32 bits.
+        let ticks = (15_625_000 * u128::from(avpkt_bytes)).div_ceil(u128::from(self.bandwidth).max(1)) as u32;
         let (scell_log, idle_table) =
-            idle_table(wlog, ticks).ok_or(refuse("bandwidth", self.bandwidth, "large enough for avpkt"))?;
+            idle_table(wlog, ticks.into()).ok_or(refuse("bandwidth", self.bandwidth, "large enough for avpkt"))?;
         Ok(Config {
             limit_bytes,
             min_bytes,
@@ -156,17 +157,23 @@ fn scale(probability: Fraction, span: u32) -> Option<u8> {
     (0..32u8).find(|&log| u128::from(probability.0) << log > u128::from(span) << 64)
 }
 
-/// How far the average shrinks while the queue is idle: (1−W) per `ticks`, in steps of 2^c.
+/// How far the average shrinks while the queue is idle: (1−W) per `ticks`, in steps of 2^c. tc computes the steps with
+/// 32 signed bits, and of each entry it keeps eight; both show in the tables for very slow links.
 fn idle_table(wlog: u8, ticks: u128) -> Option<(u8, [u8; 256])> {
-    let ticks = Some(ticks).filter(|ticks| (1..=1 << 40).contains(ticks))?;
-    let loss = minus_ln_kept(wlog);
-    let scell_log = (0..32u8).find(|&c| 31 * (ticks << LOG_BITS) < 512 * (loss << c))?;
+    let ticks = Some(ticks).filter(|&ticks| ticks != 0)?;
     let mut table = [0u8; 256];
-    for (step, shift) in (0u128..).zip(&mut table) {
-        let exact = ((step << scell_log) * loss) / (ticks << LOG_BITS);
-        *shift = exact.min(31) as u8;
-    }
     table[255] = 31;
+    if wlog == 31 {
+        // The weight itself does not fit.
+        return Some((0, table));
+    }
+    let loss = minus_ln_kept(wlog);
+    let scell_log = (0..31u8).find(|&c| 31 * (ticks << LOG_BITS) < 512 * (loss << c)).unwrap_or(31);
+    for (cell, shift) in (0u32..).zip(&mut table).take(255) {
+        let step = (cell << scell_log) as i32;
+        let size = (u128::from(step.unsigned_abs()) * loss / (ticks << LOG_BITS)) as u8;
+        *shift = if step < 0 { size.wrapping_neg() } else { size }.min(31);
+    }
     Some((scell_log, table))
 }
 

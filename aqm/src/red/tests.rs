@@ -398,11 +398,11 @@ fn random_calls_conserve_packets() {
             assert_eq!((own.qlen, own.backlog_bytes), (inner.qlen, inner.backlog_bytes));
         };
         let mut queue = Made::new(config).unwrap();
-        conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, changes, same);
+        conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, false, changes, same);
     }
     let mut queue = Red::<Descriptor, Heap, FqCodel<Descriptor>>::in_storage(base).unwrap();
     let mut cx = Chance::new(7);
     queue.attach(FqCodel::new(crate::fq_codel::Config { limit: Some(10), ..Default::default() }).unwrap(), &mut cx);
-    conservation::run(&mut queue, &mut cx, 20_000, |_, _| {}, |_| {});
+    conservation::run(&mut queue, &mut cx, 20_000, false, |_, _| {}, |_| {});
     assert!(queue.stats().pdrop > 0, "fq_codel answers congestion, too");
 }

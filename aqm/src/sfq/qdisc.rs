@@ -134,6 +134,11 @@ impl<P: Packet, S: Storage> Sfq<P, S> {
         (self.table.tail != NONE).then_some(self.table.tail.into())
     }
 
+    /// Packets of the longest flow.
+    pub const fn longest(&self) -> u32 {
+        self.table.longest()
+    }
+
     /// Bytes this instance takes: itself, its rows, slots and the packet slots it has made so far.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(self.rows.as_ref()) + self.table.memory_bytes() + self.slab.memory_bytes()

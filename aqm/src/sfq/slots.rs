@@ -87,6 +87,11 @@ impl<S: Storage> Table<S> {
         if self.longest > 1 { Some(self.first[self.longest as usize]) } else { None }
     }
 
+    /// The largest length.
+    pub(super) const fn longest(&self) -> u32 {
+        self.longest as u32
+    }
+
     fn link(&mut self, at: u16) {
         let length = usize::from(self.slot(at).qlen);
         let after = self.first[length];

@@ -453,7 +453,7 @@ fn without_heap() {
     let config = Config { divisor: Some(16), limit: Some(7), ..Config::default() };
     let mut cx = Chance::new(3);
     let mut queue = Sfq::<Descriptor, Fixed<16, 8>>::in_storage(config).unwrap();
-    conservation::run(&mut queue, &mut cx, 20_000, |_, _| {}, check);
+    conservation::run(&mut queue, &mut cx, 20_000, false, |_, _| {}, check);
 }
 
 /// Slots, rows, ring and lengths agree with each other.
@@ -505,6 +505,6 @@ fn random_calls_conserve_packets() {
     .enumerate()
     {
         let mut queue = Sfq::new(config).unwrap();
-        conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, |_, _| {}, check);
+        conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, false, |_, _| {}, check);
     }
 }

@@ -31,7 +31,7 @@ impl Stamp {
     /// When the packet departs, ns: at once, or later under pacing.
     #[must_use]
     pub const fn departure_ns(&self) -> u64 {
-        self.snapshot.xmit_us * 1000
+        (self.snapshot.xmit_us * 1000).saturating_sub(super::ORIGIN_NS)
     }
 }
 

@@ -74,6 +74,9 @@ impl Config {
     }
 }
 
+/// The driver's clock starts here at the caller's 0, ns: Linux takes a stamp of 0 for "none".
+const ORIGIN_NS: u64 = 1_000_000;
+
 /// Ticks from the driver's clock, draws from its seed (splitmix64).
 #[derive(Clone, Copy, Debug)]
 struct World {
@@ -156,6 +159,8 @@ impl<A: Algorithm> Driver<A> {
         conn.pace_mode = config.pacing;
         conn.max_pace = config.max_pacing_rate;
         conn.reordering = config.sysctl.reordering;
+        // A position of 0 stands for "none" in the marks of undo.
+        (conn.una, conn.nxt) = (1, 1);
         Self {
             conn,
             algorithm,
@@ -184,6 +189,7 @@ impl<A: Algorithm> Driver<A> {
     }
 
     fn at(&mut self, now_ns: u64) {
+        let now_ns = now_ns.saturating_add(ORIGIN_NS);
         self.conn.set_now(now_ns);
         self.world.set_now(now_ns);
     }
@@ -245,7 +251,7 @@ impl<A: Algorithm> Driver<A> {
     pub const fn next_departure_ns(&self) -> u64 {
         match self.conn.pace_mode {
             PaceMode::None => 0,
-            PaceMode::Internal | PaceMode::Fq => self.conn.edt_ns,
+            PaceMode::Internal | PaceMode::Fq => self.conn.edt_ns.saturating_sub(ORIGIN_NS),
         }
     }
 

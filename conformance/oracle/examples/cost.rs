@@ -1,14 +1,9 @@
 //! What a pair of calls costs: kernel code and harness, CPU time per enqueue+dequeue pair with a standing queue.
 //! `cargo run --release -p debloat-oracle --example cost -- 6.12 fq_codel codel`
-use debloat_oracle::{
-    Event, Hash, PacketSpec, QdiscSetup, Result, World, WorldOptions, find, record,
-};
+use debloat_oracle::{Event, Hash, PacketSpec, QdiscSetup, Result, World, WorldOptions, find, record};
 
 fn cpu_ns() -> u64 {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid clock and a place for its value.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
@@ -19,22 +14,11 @@ fn main() -> Result<()> {
     let kernel = find(&args.next().unwrap_or_else(|| "newest".into()))?;
     let t = cpu_ns();
     let world = World::load(&kernel, WorldOptions::default())?;
-    println!(
-        "{}: loaded in {} ms of CPU time",
-        kernel.release(),
-        (cpu_ns() - t) / 1_000_000
-    );
+    println!("{}: loaded in {} ms of CPU time", kernel.release(), (cpu_ns() - t) / 1_000_000);
     for kind in args {
         for depth in [1, 100] {
-            for (mask, name) in [
-                (record::ALL, "all events"),
-                (record::ACTIONS, "actions"),
-                (0, "none"),
-            ] {
-                println!(
-                    "{kind} depth {depth} events {name}: {} ns per pair",
-                    pair(&world, &kind, depth, mask)?
-                );
+            for (mask, name) in [(record::ALL, "all events"), (record::ACTIONS, "actions"), (0, "none")] {
+                println!("{kind} depth {depth} events {name}: {} ns per pair", pair(&world, &kind, depth, mask)?);
             }
         }
     }

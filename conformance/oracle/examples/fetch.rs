@@ -18,9 +18,7 @@ fn main() {
         ControlFlow::Continue(())
     });
     match result {
-        Ok(plans) => plans
-            .iter()
-            .for_each(|p| println!("{} {}", p.release, p.folder.display())),
+        Ok(plans) => plans.iter().for_each(|p| println!("{} {}", p.release, p.folder.display())),
         Err(e) => {
             eprintln!("\n{e}");
             std::process::exit(1);

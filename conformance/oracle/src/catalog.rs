@@ -239,15 +239,16 @@ impl Kernel {
         // On the kernels of interest these two are always built in; 7.x ships no list that says so.
         names.extend(["sch_fq_codel".into(), "tcp_cubic".into()]);
         for name in names {
+            // Not algorithms by themselves: parts, diagnostics.
+            const PARTS: [&str; 7] =
+                ["sch_mqprio_lib", "sch_frag", "sch_blackhole", "sch_mq", "tcp_diag", "tcp_bpf", "tcp_sigpool"];
+            if PARTS.contains(&name.as_str()) {
+                continue;
+            }
             if let Some(kind) = name.strip_prefix("sch_") {
-                // Not queue disciplines by themselves.
-                if !matches!(kind, "mqprio_lib" | "generic" | "api" | "mq" | "fifo" | "frag" | "blackhole") {
-                    offer.qdiscs.push(kind.into());
-                }
+                offer.qdiscs.push(kind.into());
             } else if let Some(kind) = name.strip_prefix("tcp_") {
-                if !matches!(kind, "diag" | "bpf" | "sigpool") {
-                    offer.controls.push(kind.into());
-                }
+                offer.controls.push(kind.into());
             }
         }
         for list in [&mut offer.qdiscs, &mut offer.controls] {

@@ -16,12 +16,30 @@ static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// What a signal handler or callback can note without allocating.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RawFault {
-    Warn { at: u64, entry: u64 },
-    Bug { at: u64, entry: u64 },
-    Unresolved { index: u64 },
-    Trap { signal: i32, rip: u64, address: u64 },
-    Canary { at: u64 },
-    Hang { at: u64 },
+    /// `text` is the number (from 1) of its message in the environment, 0 for none.
+    Warn {
+        at: u64,
+        entry: u64,
+        text: usize,
+    },
+    Bug {
+        at: u64,
+        entry: u64,
+    },
+    Unresolved {
+        index: u64,
+    },
+    Trap {
+        signal: i32,
+        rip: u64,
+        address: u64,
+    },
+    Canary {
+        at: u64,
+    },
+    Hang {
+        at: u64,
+    },
 }
 
 /// More trouble than this in one call is not told apart.
@@ -38,11 +56,7 @@ pub(crate) struct Notes {
 
 impl Notes {
     pub(crate) fn new() -> Self {
-        Self {
-            count: Cell::new(0),
-            list: Default::default(),
-            stack: Default::default(),
-        }
+        Self { count: Cell::new(0), list: Default::default(), stack: Default::default() }
     }
 }
 
@@ -96,10 +110,7 @@ pub(crate) struct Runtime {
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime")
-            .field("release", &self.release)
-            .field("env", &self.env)
-            .finish_non_exhaustive()
+        f.debug_struct("Runtime").field("release", &self.release).field("env", &self.env).finish_non_exhaustive()
     }
 }
 
@@ -196,24 +207,17 @@ impl Runtime {
     #[cold]
     fn explain(&self, thrown: bool) -> Error {
         let n = self.notes.count.replace(0).min(NOTES);
-        let noted: Vec<Fault> = self.notes.list[..n]
-            .iter()
-            .filter_map(|c| c.take())
-            .map(|raw| self.name_fault(raw))
-            .collect();
+        self.env.warn_pending.set(0);
+        let noted: Vec<Fault> =
+            self.notes.list[..n].iter().filter_map(|c| c.take()).map(|raw| self.name_fault(raw)).collect();
+        self.env.warn_texts.borrow_mut().clear();
         let mut others = std::mem::take(&mut *self.env.trouble.borrow_mut());
         if let Some(address) = self.mem.take_wild() {
             others.push(Fault::WildPointer { address });
         }
         // What threw the call out is noted last and matters most.
-        let fault = if thrown {
-            noted.into_iter().next_back()
-        } else {
-            noted.into_iter().next()
-        };
-        let fault = fault
-            .or_else(|| others.into_iter().next())
-            .unwrap_or(Fault::WildPointer { address: 0 });
+        let fault = if thrown { noted.into_iter().next_back() } else { noted.into_iter().next() };
+        let fault = fault.or_else(|| others.into_iter().next()).unwrap_or(Fault::WildPointer { address: 0 });
         if thrown {
             *self.poisoned.borrow_mut() = Some(fault.to_string());
         }
@@ -249,23 +253,15 @@ impl Runtime {
     /// A `ud2` was hit: true when the code may go on behind it.
     pub(crate) fn note_ud2(&self, at: u64) -> bool {
         let (entry, warning) = self.bug_entry(at).unwrap_or((0, false));
-        self.note(if warning {
-            RawFault::Warn { at, entry }
-        } else {
-            RawFault::Bug { at, entry }
-        });
+        let text = self.env.warn_pending.replace(0);
+        self.note(if warning { RawFault::Warn { at, entry, text } } else { RawFault::Bug { at, entry } });
         warning
     }
 
     fn bug_entry(&self, at: u64) -> Option<(u64, bool)> {
         let modules = self.modules.try_borrow().ok();
-        let tables = modules
-            .iter()
-            .flat_map(|m| m.iter().filter_map(|m| m.bugs))
-            .chain(self.image.bugs);
-        tables
-            .into_iter()
-            .find_map(|table: Section| self.bugs.find(&self.mem, &table, at))
+        let tables = modules.iter().flat_map(|m| m.iter().filter_map(|m| m.bugs)).chain(self.image.bugs);
+        tables.into_iter().find_map(|table: Section| self.bugs.find(&self.mem, &table, at))
     }
 
     /// Symbol+offset for an address, as far as known.
@@ -273,21 +269,13 @@ impl Runtime {
         self.image
             .named
             .describe(address)
-            .or_else(|| {
-                self.modules
-                    .try_borrow()
-                    .ok()?
-                    .iter()
-                    .find_map(|m| m.named.describe(address))
-            })
+            .or_else(|| self.modules.try_borrow().ok()?.iter().find_map(|m| m.named.describe(address)))
             .unwrap_or_else(|| format!("{address:#x}"))
     }
 
     fn place(&self, at: u64, entry: u64) -> String {
         let symbol = self.describe(at);
-        let place = (entry != 0)
-            .then(|| self.bugs.place(&self.mem, entry))
-            .flatten();
+        let place = (entry != 0).then(|| self.bugs.place(&self.mem, entry)).flatten();
         match place {
             Some(place) => format!("{symbol} ({place})"),
             None => symbol,
@@ -295,48 +283,25 @@ impl Runtime {
     }
 
     fn stack_text(&self) -> String {
-        let names = self
-            .notes
-            .stack
-            .iter()
-            .map(Cell::get)
-            .take_while(|a| *a != 0)
-            .map(|a| self.describe(a));
+        let names = self.notes.stack.iter().map(Cell::get).take_while(|a| *a != 0).map(|a| self.describe(a));
         // Only code has names here; data pointers into the world look like bare numbers or data symbols.
         let text: Vec<String> = names.filter(|n| n.contains('+')).take(6).collect();
-        if text.is_empty() {
-            "an unknown caller".into()
-        } else {
-            text.join(" < ")
-        }
+        if text.is_empty() { "an unknown caller".into() } else { text.join(" < ") }
     }
 
     fn name_fault(&self, raw: RawFault) -> Fault {
         match raw {
-            RawFault::Warn { at, entry } => {
-                let message = self.env.printed.borrow().last().cloned();
-                Fault::Warn {
-                    at: self.place(at, entry),
-                    message,
-                }
+            RawFault::Warn { at, entry, text } => {
+                let printed = text.checked_sub(1).and_then(|i| self.env.warn_texts.borrow().get(i).cloned());
+                let message = printed.or_else(|| self.bugs.message(&self.mem, entry));
+                Fault::Warn { at: self.place(at, entry), message }
             }
-            RawFault::Bug { at, entry } => Fault::Bug {
-                at: self.place(at, entry),
-            },
+            RawFault::Bug { at, entry } => Fault::Bug { at: self.place(at, entry) },
             RawFault::Unresolved { index } => Fault::Unresolved {
-                symbol: self
-                    .traps
-                    .borrow()
-                    .get(index as usize)
-                    .cloned()
-                    .unwrap_or_default(),
+                symbol: self.traps.borrow().get(index as usize).cloned().unwrap_or_default(),
                 caller: self.stack_text(),
             },
-            RawFault::Trap {
-                signal,
-                rip,
-                address,
-            } => Fault::Trap {
+            RawFault::Trap { signal, rip, address } => Fault::Trap {
                 signal: match signal {
                     libc::SIGSEGV => "SIGSEGV",
                     libc::SIGBUS => "SIGBUS",
@@ -348,20 +313,13 @@ impl Runtime {
                 address,
                 backtrace: self.stack_text(),
             },
-            RawFault::Canary { at } => Fault::StackCanary {
-                at: self.describe(at),
-            },
-            RawFault::Hang { at } => Fault::Hang {
-                millis: self.call_timeout_ms,
-                at: self.describe(at),
-            },
+            RawFault::Canary { at } => Fault::StackCanary { at: self.describe(at) },
+            RawFault::Hang { at } => Fault::Hang { millis: self.call_timeout_ms, at: self.describe(at) },
         }
     }
 
     pub(crate) fn arena_full(&self) -> Error {
-        Error::ArenaFull {
-            size: self.arena_map.end() - self.arena_map.start(),
-        }
+        Error::ArenaFull { size: self.arena_map.end() - self.arena_map.start() }
     }
 
     pub(crate) fn next_generation(&self) -> u32 {
@@ -378,10 +336,7 @@ impl Runtime {
             Freed::Twice => "already free",
             Freed::Unknown => "never allocated",
         };
-        self.env
-            .trouble
-            .borrow_mut()
-            .push(Fault::BadFree { address, what });
+        self.env.trouble.borrow_mut().push(Fault::BadFree { address, what });
     }
 
     /// A zeroed block of the kernel's heap.
@@ -400,16 +355,11 @@ impl Runtime {
 
     /// A symbol of the image, or the error that names it.
     pub(crate) fn symbol(&self, name: &str) -> Result<u64> {
-        self.image
-            .symbol(name)
-            .ok_or_else(|| Error::NoSymbol(name.into()))
+        self.image.symbol(name).ok_or_else(|| Error::NoSymbol(name.into()))
     }
 
     /// The function that socket-charged packets carry as their destructor.
     pub(crate) fn write_free(&self) -> u64 {
-        ["tcp_wfree", "sock_wfree"]
-            .iter()
-            .find_map(|n| self.image.symbol(n))
-            .unwrap_or(0)
+        ["tcp_wfree", "sock_wfree"].iter().find_map(|n| self.image.symbol(n)).unwrap_or(0)
     }
 }

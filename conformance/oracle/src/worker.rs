@@ -102,13 +102,7 @@ impl Plan {
     /// All processors, no time limit, all shards.
     #[must_use]
     pub fn new(shards: u64, seed: u64) -> Self {
-        Self {
-            shards,
-            workers: 0,
-            seed,
-            timeout: None,
-            stop_on_failure: false,
-        }
+        Self { shards, workers: 0, seed, timeout: None, stop_on_failure: false }
     }
 }
 
@@ -129,10 +123,7 @@ pub fn shard_seed(seed: u64, index: u64) -> u64 {
 pub fn isolate<R: Serialize + DeserializeOwned>(f: impl FnOnce() -> R) -> Result<R, WorkerError> {
     let mut f = Some(f);
     let mut result = None;
-    let plan = Plan {
-        workers: 1,
-        ..Plan::new(1, 0)
-    };
+    let plan = Plan { workers: 1, ..Plan::new(1, 0) };
     run(&plan, |_| f.take().map(|f| f()), |_, r| result = Some(r));
     match result {
         Some(Ok(Some(value))) => Ok(value),
@@ -160,11 +151,7 @@ pub fn run<R: Serialize + DeserializeOwned>(
     mut done: impl FnMut(u64, Result<R, WorkerError>),
 ) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = if plan.workers == 0 {
-        processors
-    } else {
-        plan.workers
-    };
+    let workers = if plan.workers == 0 { processors } else { plan.workers };
     let mut running: Vec<Child> = Vec::new();
     let (mut next, mut failed) = (0, false);
     loop {
@@ -197,11 +184,7 @@ pub fn run<R: Serialize + DeserializeOwned>(
 }
 
 fn system(shard: u64, what: &str, reason: impl ToString) -> WorkerError {
-    WorkerError::System {
-        shard,
-        what: what.into(),
-        reason: reason.to_string(),
-    }
+    WorkerError::System { shard, what: what.into(), reason: reason.to_string() }
 }
 
 /// A counter in memory shared with the child.
@@ -220,11 +203,7 @@ impl SharedCounter {
                 0,
             )
         };
-        if page == libc::MAP_FAILED {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(Self(page.cast()))
-        }
+        if page == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(page.cast())) }
     }
 
     fn get(&self) -> &AtomicU64 {
@@ -251,11 +230,7 @@ struct Child {
 }
 
 impl Child {
-    fn start<R: Serialize>(
-        plan: &Plan,
-        index: u64,
-        f: &mut impl FnMut(Shard<'_>) -> R,
-    ) -> Result<Self, WorkerError> {
+    fn start<R: Serialize>(plan: &Plan, index: u64, f: &mut impl FnMut(Shard<'_>) -> R) -> Result<Self, WorkerError> {
         let progress = SharedCounter::new().map_err(|e| system(index, "shared memory", e))?;
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.
@@ -279,11 +254,7 @@ impl Child {
                 if let Some(rt) = crate::runtime::current() {
                     crate::signal::watch(rt.call_timeout_ms);
                 }
-                let shard = Shard {
-                    index,
-                    seed: shard_seed(plan.seed, index),
-                    progress: progress.get(),
-                };
+                let shard = Shard { index, seed: shard_seed(plan.seed, index), progress: progress.get() };
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(shard)));
                 let message: Result<R, String> = outcome.map_err(|p| panic_text(&*p));
                 let code = match postcard::to_stdvec(&message) {
@@ -296,33 +267,19 @@ impl Child {
             pid => {
                 close(ends[1]);
                 let started = Instant::now();
-                Ok(Self {
-                    index,
-                    pid,
-                    pipe: ends[0],
-                    bytes: Vec::new(),
-                    started,
-                    progress,
-                    timed_out: None,
-                })
+                Ok(Self { index, pid, pipe: ends[0], bytes: Vec::new(), started, progress, timed_out: None })
             }
         }
     }
 
     /// Reads what is there; true at the end of the stream.
     fn read(&mut self, limit: Option<Duration>) -> bool {
-        if let Some(limit) =
-            limit.filter(|l| self.started.elapsed() > *l && self.timed_out.is_none())
-        {
+        if let Some(limit) = limit.filter(|l| self.started.elapsed() > *l && self.timed_out.is_none()) {
             self.timed_out = Some(limit.as_secs());
             // SAFETY: our own child, not waited for yet, so the id is still its own.
             unsafe { libc::kill(self.pid, libc::SIGKILL) };
         }
-        let mut poll = libc::pollfd {
-            fd: self.pipe,
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let mut poll = libc::pollfd { fd: self.pipe, events: libc::POLLIN, revents: 0 };
         let mut buffer = [0; 65536];
         loop {
             // SAFETY: one valid pollfd.
@@ -351,44 +308,22 @@ impl Child {
         }
         let (shard, step) = (self.index, self.progress.get().load(Ordering::Relaxed));
         if let Some(seconds) = self.timed_out {
-            return Err(WorkerError::TimedOut {
-                shard,
-                step,
-                seconds,
-            });
+            return Err(WorkerError::TimedOut { shard, step, seconds });
         }
         if libc::WIFSIGNALED(status) {
-            return Err(WorkerError::Signal {
-                shard,
-                step,
-                signal: libc::WTERMSIG(status),
-            });
+            return Err(WorkerError::Signal { shard, step, signal: libc::WTERMSIG(status) });
         }
         match postcard::from_bytes::<Result<R, String>>(&self.bytes) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(message)) => Err(WorkerError::Panicked {
-                shard,
-                step,
-                message,
-            }),
-            Err(_) => Err(WorkerError::NoResult {
-                shard,
-                step,
-                code: libc::WEXITSTATUS(status),
-            }),
+            Ok(Err(message)) => Err(WorkerError::Panicked { shard, step, message }),
+            Err(_) => Err(WorkerError::NoResult { shard, step, code: libc::WEXITSTATUS(status) }),
         }
     }
 }
 
 fn wait_readable(children: &[Child]) {
-    let mut polls: Vec<libc::pollfd> = children
-        .iter()
-        .map(|c| libc::pollfd {
-            fd: c.pipe,
-            events: libc::POLLIN,
-            revents: 0,
-        })
-        .collect();
+    let mut polls: Vec<libc::pollfd> =
+        children.iter().map(|c| libc::pollfd { fd: c.pipe, events: libc::POLLIN, revents: 0 }).collect();
     // Wakes up now and then to look at time limits.
     // SAFETY: the array has the length given.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, 200) };
@@ -414,8 +349,7 @@ fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
 
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "unknown panic".into())
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown panic".into())
 }
 
 #[cfg(test)]
@@ -425,10 +359,7 @@ mod tests {
     #[test]
     fn results_come_back_in_order_whatever_the_workers() {
         let with = |workers| {
-            let plan = Plan {
-                workers,
-                ..Plan::new(7, 42)
-            };
+            let plan = Plan { workers, ..Plan::new(7, 42) };
             map(&plan, |s| s.seed ^ s.index)
         };
         let one = with(1);
@@ -438,10 +369,7 @@ mod tests {
 
     #[test]
     fn a_crash_names_its_shard_and_step() {
-        let plan = Plan {
-            workers: 2,
-            ..Plan::new(3, 1)
-        };
+        let plan = Plan { workers: 2, ..Plan::new(3, 1) };
         let results = map(&plan, |s| {
             s.step(100 + s.index);
             match s.index {
@@ -450,27 +378,16 @@ mod tests {
                 _ => 5u8,
             }
         });
-        let panicked = WorkerError::Panicked {
-            shard: 0,
-            step: 100,
-            message: "planted".into(),
-        };
+        let panicked = WorkerError::Panicked { shard: 0, step: 100, message: "planted".into() };
         assert_eq!(results[0].1, Err(panicked));
-        let aborted = WorkerError::Signal {
-            shard: 1,
-            step: 101,
-            signal: libc::SIGABRT,
-        };
+        let aborted = WorkerError::Signal { shard: 1, step: 101, signal: libc::SIGABRT };
         assert_eq!(results[1].1, Err(aborted));
         assert_eq!(results[2].1, Ok(5));
     }
 
     #[test]
     fn a_hang_is_stopped() {
-        let plan = Plan {
-            timeout: Some(Duration::from_millis(50)),
-            ..Plan::new(1, 1)
-        };
+        let plan = Plan { timeout: Some(Duration::from_millis(50)), ..Plan::new(1, 1) };
         let results = map(&plan, |s| {
             s.step(9);
             loop {
@@ -479,14 +396,7 @@ mod tests {
             #[allow(unreachable_code)]
             0u8
         });
-        assert_eq!(
-            results[0].1,
-            Err(WorkerError::TimedOut {
-                shard: 0,
-                step: 9,
-                seconds: 0
-            })
-        );
+        assert_eq!(results[0].1, Err(WorkerError::TimedOut { shard: 0, step: 9, seconds: 0 }));
     }
 
     #[test]

@@ -268,10 +268,7 @@ impl World {
     /// Trouble inside, or an address outside the world. See [`World::call`].
     pub fn call_address(&self, address: u64, args: &[u64]) -> Result<u64> {
         if args.len() > 6 || !self.rt.mem.covers(address, 1) {
-            return Err(Error::Request(format!(
-                "no call of {address:#x} with {} arguments",
-                args.len()
-            )));
+            return Err(Error::Request(format!("no call of {address:#x} with {} arguments", args.len())));
         }
         self.rt.call(address, args)
     }

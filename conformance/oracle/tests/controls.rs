@@ -7,24 +7,14 @@ use debloat_oracle::{AckSample, Hook, RateSample, World, WorldOptions};
 
 const NAMES: [&str; 4] = ["reno", "cubic", "bbr", "dctcp"];
 
+/// Digest, largest window, losses.
+type Seen = (u64, u64, u64);
+
 /// A crude ACK clock with queueing above 100 packets, marks above 120, losses above 300.
-fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<(u64, u64, u64)> {
+fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<Seen> {
     w.env().seed_draws(5);
     let s = w.create_socket()?;
-    let [
-        cwnd,
-        ssthresh,
-        delivered,
-        delivered_ce,
-        mstamp,
-        una,
-        nxt,
-        out,
-        peak,
-        limited,
-        srtt,
-        lost,
-    ] = [
+    let [cwnd, ssthresh, delivered, delivered_ce, mstamp, una, nxt, out, peak, limited, srtt, lost] = [
         "snd_cwnd",
         "snd_ssthresh",
         "delivered",
@@ -40,8 +30,7 @@ fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<(u64, u64, 
     ]
     .map(|f| s.field(f));
     let (cwnd, ssthresh, delivered, delivered_ce) = (cwnd?, ssthresh?, delivered?, delivered_ce?);
-    let (mstamp, una, nxt, out, peak, limited, srtt, lost) =
-        (mstamp?, una?, nxt?, out?, peak?, limited?, srtt?, lost?);
+    let (mstamp, una, nxt, out, peak, limited, srtt, lost) = (mstamp?, una?, nxt?, out?, peak?, limited?, srtt?, lost?);
     s.set("ecn_flags", 1)?;
     s.set("rtt_min.s[0].v", 20_000)?;
     let mut now_us = 1_000_000u64;
@@ -80,11 +69,7 @@ fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<(u64, u64, 
             c.in_ack_event(if marked { 5 } else { 1 })?;
         }
         if c.has(Hook::PktsAcked) {
-            c.pkts_acked(&AckSample {
-                pkts_acked: acked as u32,
-                rtt_us: rtt as i32,
-                in_flight: window as u32,
-            })?;
+            c.pkts_acked(&AckSample { pkts_acked: acked as u32, rtt_us: rtt as i32, in_flight: window as u32 })?;
         }
         if loss {
             (losses, recovery) = (losses + 1, 30);
@@ -140,11 +125,8 @@ fn drive(w: &World, name: &str, acks: u64) -> debloat_oracle::Result<(u64, u64, 
     Ok((d.0, highest, losses))
 }
 
-fn all(w: &World) -> debloat_oracle::Result<Vec<(String, (u64, u64, u64))>> {
-    NAMES
-        .iter()
-        .map(|n| Ok((n.to_string(), drive(w, n, 20_000)?)))
-        .collect()
+fn all(w: &World) -> debloat_oracle::Result<Vec<(String, Seen)>> {
+    NAMES.iter().map(|n| Ok((n.to_string(), drive(w, n, 20_000)?))).collect()
 }
 
 #[test]
@@ -153,18 +135,11 @@ fn controls_run_alike_in_every_world_and_series() {
     for kernel in kernels("controls_run_alike_in_every_world_and_series") {
         let (one, two) = with_world(&kernel, WorldOptions::default(), |w| Ok((all(w)?, all(w)?)));
         assert_eq!(one, two, "{}", kernel.release());
-        let moved = WorldOptions {
-            image_base: 0x3000_0000,
-            arena_base: 0x5800_0000,
-            ..WorldOptions::default()
-        };
+        let moved = WorldOptions { image_base: 0x3000_0000, arena_base: 0x5800_0000, ..WorldOptions::default() };
         assert_eq!(one, with_world(&kernel, moved, all), "{}", kernel.release());
         for (name, (_, highest, losses)) in &one {
             assert!(*highest > 100, "{name} never grew: {highest}");
-            assert!(
-                *losses > 0 || name == "bbr" || name == "dctcp",
-                "{name} never lost"
-            );
+            assert!(*losses > 0 || name == "bbr" || name == "dctcp", "{name} never lost");
         }
         results.push((kernel.release().into(), one));
     }
@@ -188,10 +163,7 @@ fn registration_has_computed_cubic_s_constants() {
             w.set_parameter("tcp_cubic", "beta", "819")?;
             w.register_again("cubic")?;
             assert_eq!(w.parameter("tcp_cubic", "beta")?, "819");
-            assert_eq!(
-                constant("beta_scale", 4),
-                Some(8 * (1024 + 819) / 3 / (1024 - 819))
-            );
+            assert_eq!(constant("beta_scale", 4), Some(8 * (1024 + 819) / 3 / (1024 - 819)));
             assert!(w.set_parameter("tcp_cubic", "beta", "many").is_err());
             Ok(())
         });
@@ -205,24 +177,18 @@ fn core_functions_answer_as_the_specification_says() {
             let s = w.create_socket()?;
             s.attach("reno")?;
             // spec/cc-interface.md §5.1, §5.2.
-            for (cwnd, ssthresh, acked, left, after) in [(10, 100, 2, 0, 12), (98, 100, 5, 3, 100)]
-            {
+            for (cwnd, ssthresh, acked, left, after) in [(10, 100, 2, 0, 12), (98, 100, 5, 3, 100)] {
                 s.set("snd_cwnd", cwnd)?;
                 s.set("snd_ssthresh", ssthresh)?;
                 assert_eq!((s.slow_start(acked)?, s.get("snd_cwnd")?), (left, after));
             }
-            for (cwnd, credit, divisor, acked, after, credit_after) in [
-                (100, 99, 100, 1, 101, 0),
-                (100, 0, 100, 250, 102, 50),
-                (100, 120, 50, 10, 101, 10),
-            ] {
+            for (cwnd, credit, divisor, acked, after, credit_after) in
+                [(100, 99, 100, 1, 101, 0), (100, 0, 100, 250, 102, 50), (100, 120, 50, 10, 101, 10)]
+            {
                 s.set("snd_cwnd", cwnd)?;
                 s.set("snd_cwnd_cnt", credit)?;
                 s.cong_avoid_ai(divisor, acked)?;
-                assert_eq!(
-                    (s.get("snd_cwnd")?, s.get("snd_cwnd_cnt")?),
-                    (after, credit_after)
-                );
+                assert_eq!((s.get("snd_cwnd")?, s.get("snd_cwnd_cnt")?), (after, credit_after));
             }
             // §8.1.
             for (mss, cwnd, ssthresh, out, srtt, rate) in [
@@ -245,12 +211,8 @@ fn core_functions_answer_as_the_specification_says() {
             }
             let filter = w.windowed_filter()?;
             assert_eq!(
-                (
-                    filter.running_max(10, 1, 5)?,
-                    filter.running_max(10, 2, 3)?,
-                    filter.running_max(10, 12, 1)?
-                ),
-                (5, 5, 3)
+                (filter.running_max(10, 1, 5)?, filter.running_max(10, 2, 3)?, filter.running_max(10, 12, 1)?),
+                (5, 5, 1)
             );
             Ok(())
         });

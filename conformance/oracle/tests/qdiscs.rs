@@ -5,26 +5,12 @@ mod common;
 use common::{Outcome, conserved, kernels, overload, with_world};
 use debloat_oracle::WorldOptions;
 
-const KINDS: [&str; 11] = [
-    "codel",
-    "fq_codel",
-    "pie",
-    "fq_pie",
-    "fq",
-    "red",
-    "sfq",
-    "cake",
-    "pfifo",
-    "bfifo",
-    "pfifo_head_drop",
-];
+const KINDS: [&str; 11] =
+    ["codel", "fq_codel", "pie", "fq_pie", "fq", "red", "sfq", "cake", "pfifo", "bfifo", "pfifo_head_drop"];
 const STEPS: u64 = 8_000;
 
 fn all(world: &debloat_oracle::World) -> debloat_oracle::Result<Vec<(String, Outcome)>> {
-    KINDS
-        .iter()
-        .map(|kind| Ok((kind.to_string(), overload(world, kind, STEPS, 7)?)))
-        .collect()
+    KINDS.iter().map(|kind| Ok((kind.to_string(), overload(world, kind, STEPS, 7)?))).collect()
 }
 
 #[test]
@@ -32,11 +18,7 @@ fn every_kind_runs_and_conserves_packets() {
     for kernel in kernels("every_kind_runs_and_conserves_packets") {
         for (kind, o) in with_world(&kernel, WorldOptions::default(), all) {
             assert!(conserved(&o), "{} {kind} {o:?}", kernel.release());
-            assert!(
-                o.dequeued > STEPS / 3 && o.dropped > 100,
-                "{} {kind} {o:?}",
-                kernel.release()
-            );
+            assert!(o.dequeued > STEPS / 3 && o.dropped > 100, "{} {kind} {o:?}", kernel.release());
         }
     }
 }
@@ -52,12 +34,7 @@ fn two_runs_are_equal_in_one_world_and_across_worlds_at_other_positions() {
             arena_size: 0x1000_0000,
             ..WorldOptions::default()
         };
-        assert_eq!(
-            here.0,
-            with_world(&kernel, moved, all),
-            "{}",
-            kernel.release()
-        );
+        assert_eq!(here.0, with_world(&kernel, moved, all), "{}", kernel.release());
     }
 }
 
@@ -75,37 +52,15 @@ fn another_seed_gives_another_run() {
 fn kinds_that_did_not_change_agree_between_series() {
     let results: Vec<_> = kernels("kinds_that_did_not_change_agree_between_series")
         .iter()
-        .map(|k| {
-            (
-                k.release().to_owned(),
-                with_world(k, WorldOptions::default(), all),
-            )
-        })
+        .map(|k| (k.release().to_owned(), with_world(k, WorldOptions::default(), all)))
         .collect();
-    for kind in [
-        "pie",
-        "fq_pie",
-        "pfifo",
-        "bfifo",
-        "pfifo_head_drop",
-        "sfq",
-        "red",
-        "codel",
-        "fq_codel",
-    ] {
+    for kind in ["pie", "fq_pie", "pfifo", "bfifo", "pfifo_head_drop", "sfq", "red", "codel", "fq_codel"] {
         let mut decisions: Vec<_> = results
             .iter()
-            .flat_map(|(_, all)| {
-                all.iter()
-                    .filter(|(k, _)| k == kind)
-                    .map(|(_, o)| o.decisions)
-            })
+            .flat_map(|(_, all)| all.iter().filter(|(k, _)| k == kind).map(|(_, o)| o.decisions))
             .collect();
         decisions.dedup();
-        assert!(
-            decisions.len() <= 1,
-            "{kind} decides differently: {results:?}"
-        );
+        assert!(decisions.len() <= 1, "{kind} decides differently: {results:?}");
     }
 }
 

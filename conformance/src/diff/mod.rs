@@ -5,6 +5,7 @@
 //! A qdisc adds only its [`Target`]: how to draw options, which private fields stand for which of the port's, and
 //! which branches of its specification a campaign must have reached.
 
+pub mod cake;
 pub mod campaign;
 pub mod case;
 pub mod cc;

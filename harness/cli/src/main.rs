@@ -2,6 +2,7 @@
 
 mod conform;
 mod oracle;
+mod record;
 mod table;
 mod trace;
 
@@ -26,6 +27,8 @@ enum Command {
     /// Linux's own machine code as the judge: kernels, comparisons, golden traces
     #[command(subcommand)]
     Oracle(oracle::Command),
+    /// Record what a booted, unmodified kernel does, in QEMU
+    Record(record::Options),
     /// Look into trace files
     #[command(subcommand)]
     Trace(trace::Command),
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let end = match cli.command.unwrap_or_else(|| Command::Conform(conform::Options::default())) {
         Command::Conform(options) => conform::run(&options),
         Command::Oracle(command) => oracle::run(&command),
+        Command::Record(options) => record::run(&options),
         Command::Trace(command) => trace::run(&command),
     };
     match end {

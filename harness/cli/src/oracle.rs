@@ -1,9 +1,10 @@
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use debloat_conformance::diff::{Campaign, CampaignReport, Target, golden, targets, versus};
-use debloat_oracle::{Kernel, World, WorldOptions, find, kernels};
+use debloat_conformance::diff::{Campaign, CampaignReport, Coverage, Target, cc, golden, targets, versus};
+use debloat_oracle::{Kernel, World, WorldOptions, fetch, find, kernels, worker};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::table::{count, layout};
@@ -12,6 +13,12 @@ use crate::{Bad, End};
 /// `debloat oracle …`
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Download and unpack the kernels of Debian's suites, with this machine's own apt and mirror
+    Fetch {
+        /// Suites; all of bookworm (6.1), trixie (6.12) and sid (7.x) by default
+        #[arg(long)]
+        suite: Vec<String>,
+    },
     /// Show the kernels found, and which algorithms each offers
     List,
     /// Compare a port with a kernel's own code over random operations
@@ -38,8 +45,9 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct Diff {
-    /// The qdisc, by its tc name
-    qdisc: String,
+    /// A qdisc by its tc name, a congestion control (reno, cubic, dctcp, bbr), or `core` for the TCP core's functions
+    #[arg(value_name = "SUBJECT")]
+    subject: String,
     /// Kernel: a series such as 6.12, a release, or "newest"; all kernels found by default
     #[arg(long)]
     kernel: Option<String>,
@@ -73,7 +81,9 @@ fn operations(text: &str) -> Result<u64, String> {
 
 pub(crate) fn run(command: &Command) -> Result<End, Bad> {
     match command {
+        Command::Fetch { suite } => fetch_kernels(suite),
         Command::List => list(),
+        Command::Diff(options) if cc::SUBJECTS.contains(&options.subject.as_str()) => diff_control(options),
         Command::Diff(options) => match &options.against {
             Some(other) => against(options, other),
             None => diff(options),
@@ -99,6 +109,44 @@ pub(crate) fn run(command: &Command) -> Result<End, Bad> {
             Ok(End::Well)
         }
     }
+}
+
+fn fetch_kernels(suites: &[String]) -> Result<End, Bad> {
+    let mut request = fetch::Request::default();
+    if !suites.is_empty() {
+        request.suites = suites.to_vec();
+    }
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut progress = |event: fetch::Event<'_>| {
+        match event {
+            fetch::Event::Lists { suite } => println!("{suite}: package lists"),
+            fetch::Event::Notice { suite, text } => println!("{suite}: {text}"),
+            fetch::Event::Plan { suites, total_bytes } => {
+                for plan in suites {
+                    let state = if plan.complete { "there already" } else { "to be fetched" };
+                    println!("{}: {} {state}", plan.suite, plan.release);
+                    for package in plan.packages.iter().filter(|_| !plan.complete) {
+                        println!("  {} {}, {} bytes", package.name, package.version, count(package.bytes));
+                    }
+                }
+                println!("{} bytes to download", count(total_bytes));
+            }
+            fetch::Event::Download { suite, package, done } => {
+                bar.set_length(package.bytes);
+                bar.set_position(done);
+                bar.set_message(format!("{suite}: {}", package.name));
+            }
+            fetch::Event::Unpack { suite, package } => bar.set_message(format!("{suite}: unpacking {}", package.name)),
+            fetch::Event::Ready { plan } => println!("{}: ready in {}", plan.release, plan.folder.display()),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    };
+    fetch::fetch(&request, &mut progress)?;
+    bar.finish_and_clear();
+    Ok(End::Well)
 }
 
 fn target(kind: &str) -> Result<&'static dyn Target, Bad> {
@@ -139,7 +187,7 @@ fn bar(operations: u64) -> ProgressBar {
 }
 
 fn diff(options: &Diff) -> Result<End, Bad> {
-    let target = target(&options.qdisc)?;
+    let target = target(&options.subject)?;
     let mut clean = true;
     for kernel in chosen(options.kernel.as_deref())? {
         let started = Instant::now();
@@ -152,7 +200,7 @@ fn diff(options: &Diff) -> Result<End, Bad> {
             out: options.out.clone(),
         };
         let bar = bar(options.ops);
-        bar.set_message(format!("{} on {}", options.qdisc, kernel.series()));
+        bar.set_message(format!("{} on {}", options.subject, kernel.series()));
         let report = campaign.run(&world, target, |done| bar.inc(done)).map_err(Bad)?;
         bar.finish_and_clear();
         clean &= report.found.is_empty();
@@ -165,11 +213,82 @@ fn diff(options: &Diff) -> Result<End, Bad> {
     Ok(if clean { End::Well } else { End::Diverged })
 }
 
+/// Hook calls on the kernel's congestion control and the port, in parallel shards.
+fn diff_control(options: &Diff) -> Result<End, Bad> {
+    const SHARD: u64 = 500_000;
+    if options.against.is_some() {
+        return Err(Bad("--against compares qdiscs only".into()));
+    }
+    let subject = options.subject.as_str();
+    let mut clean = true;
+    for kernel in chosen(options.kernel.as_deref())? {
+        let started = Instant::now();
+        let world = World::load(&kernel, WorldOptions::default())?;
+        let shards = options.ops.div_ceil(SHARD);
+        let plan = worker::Plan { workers: options.workers, ..worker::Plan::new(shards, options.seed) };
+        let per_shard = options.ops.div_ceil(shards);
+        let bar = bar(options.ops);
+        bar.set_message(format!("{subject} on {}", kernel.series()));
+        let mut total = cc::CcReport::default();
+        let mut trouble = None;
+        worker::run(
+            &plan,
+            |shard| {
+                cc::run(&world, subject, per_shard, shard.seed, |calls| shard.step(calls))
+                    .map_err(|error| error.to_string())
+            },
+            |index, result| match result {
+                Ok(Ok(part)) => {
+                    bar.inc(part.calls);
+                    total.add(part);
+                }
+                Ok(Err(text)) => trouble = Some(format!("shard {index}: {text}")),
+                Err(error) => trouble = Some(error.to_string()),
+            },
+        );
+        bar.finish_and_clear();
+        if let Some(text) = trouble {
+            return Err(Bad(text));
+        }
+        clean &= total.divergence.is_none();
+        if options.json {
+            println!("{}", serde_json::to_string_pretty(&total)?);
+            continue;
+        }
+        println!(
+            "{subject} on {} (seed {}): {} calls on {} connections, {} values, {} divergences, {:.0} s",
+            kernel.release(),
+            options.seed,
+            count(total.calls),
+            count(total.cases),
+            count(total.values),
+            u8::from(total.divergence.is_some()),
+            started.elapsed().as_secs_f64(),
+        );
+        print!("{}", branches(cc::branches(subject), &total.coverage));
+        if !total.absent.is_empty() {
+            println!("  fields that this kernel lacks: {}", total.absent.join(", "));
+        }
+        if let Some(text) = &total.divergence {
+            println!("{text}");
+        }
+    }
+    Ok(if clean { End::Well } else { End::Diverged })
+}
+
+fn branches(names: &[&str], coverage: &Coverage) -> String {
+    let row = |branch: &&str| {
+        let hits = coverage.count(branch);
+        vec![format!("  {branch}"), if hits == 0 { "NOT REACHED".into() } else { count(hits) }]
+    };
+    layout(&["  branch", "calls"], 1, &names.iter().map(row).collect::<Vec<_>>())
+}
+
 fn text(target: &dyn Target, kernel: &Kernel, options: &Diff, report: &CampaignReport, seconds: f64) -> String {
     let mut text = format!(
         "{} on {} (seed {}): {} operations in {} cases ({} refused by both), {} packets, {} state values, \
          {} divergences, {seconds:.0} s\n",
-        options.qdisc,
+        options.subject,
         kernel.release(),
         options.seed,
         count(report.operations),
@@ -179,15 +298,7 @@ fn text(target: &dyn Target, kernel: &Kernel, options: &Diff, report: &CampaignR
         count(report.state_values),
         report.found.len(),
     );
-    let rows: Vec<_> = target
-        .branches()
-        .iter()
-        .map(|branch| {
-            let hits = report.coverage.count(branch);
-            vec![format!("  {branch}"), if hits == 0 { "NOT REACHED".into() } else { count(hits) }]
-        })
-        .collect();
-    text += &layout(&["  branch", "calls"], 1, &rows);
+    text += &branches(target.branches(), &report.coverage);
     for found in &report.found {
         text +=
             &format!("\nafter {} operations, {} steps:\n{}", count(found.after_operations), found.steps, found.text);
@@ -199,19 +310,20 @@ fn text(target: &dyn Target, kernel: &Kernel, options: &Diff, report: &CampaignR
 }
 
 fn against(options: &Diff, other: &str) -> Result<End, Bad> {
-    let target = target(&options.qdisc)?;
+    let target = target(&options.subject)?;
     let first = options.kernel.as_deref().unwrap_or("newest");
-    let mut servers = (versus::Server::start(first, &options.qdisc)?, versus::Server::start(other, &options.qdisc)?);
+    let mut servers =
+        (versus::Server::start(first, &options.subject)?, versus::Server::start(other, &options.subject)?);
     let bar = bar(options.ops);
-    bar.set_message(format!("{}: {first} against {other}", options.qdisc));
+    bar.set_message(format!("{}: {first} against {other}", options.subject));
     let (done, apart) =
         versus::compare(&mut servers.0, &mut servers.1, target, options.seed, options.ops, |done| bar.inc(done))?;
     bar.finish_and_clear();
     let Some(apart) = apart else {
-        println!("{}: {first} and {other} agree over {} operations", options.qdisc, count(done));
+        println!("{}: {first} and {other} agree over {} operations", options.subject, count(done));
         return Ok(End::Well);
     };
-    println!("{}: {first} and {other} differ, found within {} operations", options.qdisc, count(done));
+    println!("{}: {first} and {other} differ, found within {} operations", options.subject, count(done));
     println!("options: {}\nsteps ({}):", apart.case.options.text, apart.case.steps.len());
     for step in &apart.case.steps {
         println!("  +{} ns {:?}", step.advance_ns, step.op);

@@ -7,7 +7,7 @@ use debloat_cc::rate::RateSample;
 use debloat_cc::{CaState, Conn, Hz};
 
 use super::record::{Body, Fields, RawHook, Records};
-use super::{ImportError, ImportErrorKind, Meta};
+use super::{ImportError, ImportErrorKind, Meta, draw};
 use crate::cc::names::{self, Named};
 use crate::cc::private::{self, Private};
 use crate::trace::{Event, Field, Hook, HookKind, Moment, Schema, Snapshot, Step, Subject, Trace};
@@ -149,8 +149,9 @@ struct Seen {
 struct Import {
     area: Area,
     hz: Hz,
-    /// Sockets in order of appearance, with their private area after the last call.
-    sockets: Vec<(u64, Option<Private>)>,
+    /// Sockets (address and ports: addresses are used again) in order of appearance, with their private area after the
+    /// last call.
+    sockets: Vec<((u64, [u16; 2]), Option<Private>)>,
     open: Vec<Open>,
     events: Vec<Event>,
     seen: Seen,
@@ -169,7 +170,7 @@ impl Import {
             Body::Hook(raw) => self.enter(time_ns, raw),
             Body::HookReturn(raw) => return self.leave(&raw),
             Body::Draw { value, bits } => match self.open.last_mut() {
-                Some(open) => open.steps.push(Step::Draw { bits: bits as u8, value }),
+                Some(open) => open.steps.push(draw(bits, value)?),
                 None => self.seen.foreign_draws += 1,
             },
             _ => {}
@@ -237,6 +238,15 @@ impl Import {
             at(CONN, Moment::Before, names::values(names::CONN, &from)),
             at(PRIVATE, Moment::Before, private_before),
         ];
+        let needed = match kind {
+            HookKind::CongControl => 67,
+            HookKind::PktsAcked => 12,
+            _ => 0,
+        };
+        if before.sample_bytes < needed {
+            let (field, value) = ("the length of a sample", before.sample_bytes.into());
+            return Err(ImportErrorKind::Field { field, value, allowed: "enough for its fields" });
+        }
         match kind {
             HookKind::CongControl => {
                 let values = names::values(names::RATE_SAMPLE, &rate_sample(&before.sample));
@@ -263,9 +273,10 @@ impl Import {
     }
 
     fn connection(&mut self, raw: &RawHook) -> u32 {
-        let found = self.sockets.iter().position(|(socket, _)| *socket == raw.socket);
+        let socket = (raw.socket, raw.ports);
+        let found = self.sockets.iter().position(|(known, _)| *known == socket);
         found.unwrap_or_else(|| {
-            self.sockets.push((raw.socket, None));
+            self.sockets.push((socket, None));
             self.sockets.len() - 1
         }) as u32
     }

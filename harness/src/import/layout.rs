@@ -16,21 +16,14 @@ pub(super) struct Layout {
 /// One value of a raw state.
 pub(super) struct RawField {
     name: &'static str,
-    /// The little-endian number in which it lies: its byte offset, and the field's lowest bit in it.
     offset: usize,
-    shift: u8,
     /// Negative for a two's-complement field.
     bits: i8,
 }
 
 /// A field: name, byte offset, width in bits (negative: signed).
 pub(super) const fn at(name: &'static str, offset: usize, bits: i8) -> RawField {
-    RawField { name, offset, shift: 0, bits }
-}
-
-/// A bit field: name, byte offset, lowest bit in that byte, width in bits.
-pub(super) const fn bits(name: &'static str, offset: usize, shift: u8, bits: i8) -> RawField {
-    RawField { name, offset, shift, bits }
+    RawField { name, offset, bits }
 }
 
 impl RawField {
@@ -40,12 +33,10 @@ impl RawField {
 
     fn value(&self, bytes: &[u8]) -> Option<u64> {
         let width = u32::from(self.bits.unsigned_abs());
-        let len = (width + u32::from(self.shift)).div_ceil(8) as usize;
-        let raw = bytes.get(self.offset..self.offset + len)?;
-        let number = raw.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        let raw = bytes.get(self.offset..self.offset + width as usize / 8)?;
+        let value = raw.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         let unused = 64 - width;
-        let value = number >> self.shift << unused;
-        Some(if self.bits < 0 { (value as i64 >> unused) as u64 } else { value >> unused })
+        Some(if self.bits < 0 { ((value << unused) as i64 >> unused) as u64 } else { value })
     }
 }
 

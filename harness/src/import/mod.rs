@@ -27,8 +27,21 @@ pub use meta::Meta;
 pub use qdisc::qdisc;
 pub use symbols::Symbols;
 
+use crate::trace::Step;
+
 fn expect_equal(what: &'static str, found: u64, expected: u64) -> Result<(), ImportErrorKind> {
     if found == expected { Ok(()) } else { Err(ImportErrorKind::Contradiction { what, found, expected }) }
+}
+
+/// A draw of a recorded width, cut to it.
+fn draw(bits: u64, value: u64) -> Result<Step, ImportErrorKind> {
+    match bits {
+        8 | 16 | 32 | 64 => Ok(Step::Draw { bits: bits as u8, value: value & u64::MAX >> (64 - bits) }),
+        _ => {
+            let allowed = "8, 16, 32 or 64";
+            Err(ImportErrorKind::Field { field: "the width of a draw", value: bits, allowed })
+        }
+    }
 }
 
 /// Opens a raw recording that is compressed with zstd.

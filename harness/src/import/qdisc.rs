@@ -4,7 +4,7 @@ use super::cake::{self, Cake};
 use super::layout::{self, Layout};
 use super::packets::Packets;
 use super::record::{Body, RawDequeueReturn, RawEnqueue, RawEnqueueReturn, Record, Records};
-use super::{ImportError, ImportErrorKind, Meta, Symbols, expect_equal};
+use super::{ImportError, ImportErrorKind, Meta, Symbols, draw, expect_equal};
 use crate::trace::{Call, DropCause, Event, Operation, Outcome, Schema, Snapshot, Step, Subject, Trace};
 
 /// What an import knows of a qdisc.
@@ -246,14 +246,7 @@ impl Import<'_> {
 
     /// Draws are recorded only when the qdisc's own code asked for them.
     fn draw(&mut self, bits: u64, value: u64) -> Result<(), ImportErrorKind> {
-        let bits = match bits {
-            8 | 16 | 32 | 64 => bits as u8,
-            _ => {
-                let allowed = "8, 16, 32 or 64";
-                return Err(ImportErrorKind::Field { field: "the width of a draw", value: bits, allowed });
-            }
-        };
-        self.step(Step::Draw { bits, value: value & u64::MAX >> (64 - bits) })
+        self.step(draw(bits, value)?)
     }
 
     fn step(&mut self, step: Step) -> Result<(), ImportErrorKind> {

@@ -87,7 +87,11 @@ impl<'a> QdiscReplay<'a> {
             Event::Call(call) => self.call(call, &mut comparison)?,
             Event::State(state) => self.snapshots(&state.snapshots, &mut comparison)?,
             Event::Statistics(statistics) => {
-                let attachment = if self.about.root { Attachment::Root { refcnt: 2 } } else { Attachment::Parent(self.about.parent) };
+                let attachment = if self.about.root {
+                    Attachment::Root { refcnt: 2 }
+                } else {
+                    Attachment::Parent(self.about.parent)
+                };
                 let shown = self.subject.shown(self.about.handle, attachment, statistics.time_ns);
                 let json = shown.json();
                 for value in &statistics.values {

@@ -13,19 +13,26 @@
 mod cake;
 mod codel;
 mod dualpi2;
+mod fifo;
+mod fq;
 mod fq_codel;
 mod fq_pie;
 mod pie;
 mod print;
+mod red;
 mod registry;
+mod sfq;
 #[cfg(test)]
 mod tests;
 mod units;
 mod words;
 
+pub use fifo::{BfifoOptions, HeadDropOptions, PfifoOptions};
 pub use print::{Attachment, Field, Printer, Shown, ShownClass};
+pub use red::RedOptions;
 pub use registry::{BuildError, KINDS, Subject, build};
-pub use units::{Bytes, Micros, Rate, rates, sizes, times};
+pub use sfq::SfqOptions;
+pub use units::{Bytes, Micros, Nanos, Rate, nanos, rates, sizes, times};
 pub use words::{ParseError, Problem, Word, Words};
 
 /// A configuration that tc's text can give.

@@ -77,6 +77,12 @@ registry! {
     debloat_aqm::pie::Config => debloat_aqm::pie::Pie::new,
     debloat_aqm::fq_pie::Config => debloat_aqm::fq_pie::FqPie::new,
     debloat_aqm::dualpi2::Config => debloat_aqm::dualpi2::DualPi2::new,
+    super::PfifoOptions => super::PfifoOptions::make,
+    super::BfifoOptions => super::BfifoOptions::make,
+    super::HeadDropOptions => super::HeadDropOptions::make,
+    super::RedOptions => super::RedOptions::make,
+    super::SfqOptions => super::SfqOptions::make,
+    debloat_aqm::fq::Config => debloat_aqm::fq::Fq::new,
 }
 
 /// Makes a qdisc from tc's text, such as `fq_codel limit 1000 ecn`.

@@ -6,6 +6,7 @@ use super::units::significant;
 use super::*;
 
 mod pie_family;
+mod schedulers;
 
 fn shown(text: &str) -> Shown {
     let queue = build::<Descriptor>(text, Linux::V7_2, Host::default()).unwrap();

@@ -72,6 +72,28 @@ pub mod rates {
 #[error("neither a number nor a number with a unit")]
 pub struct BadUnit;
 
+/// A time as tc reads it where it needs more than microseconds: whole nanoseconds, truncated; a bare number is
+/// nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nanos(pub u64);
+
+impl FromStr for Nanos {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Self, BadUnit> {
+        let ns = scaled(text, |unit| {
+            Some(match unit {
+                "s" | "sec" | "secs" => 1e9,
+                "ms" | "msec" | "msecs" => 1e6,
+                "us" | "usec" | "usecs" => 1e3,
+                "ns" | "nsec" | "nsecs" | "" => 1.0,
+                _ => return None,
+            })
+        })?;
+        Ok(Self(ns))
+    }
+}
+
 impl FromStr for Micros {
     type Err = BadUnit;
 
@@ -149,6 +171,21 @@ pub mod times {
             1_000_000.. => format!("{}s", significant(f64::from(us) / 1e6)),
             1_000.. => format!("{}ms", significant(f64::from(us) / 1e3)),
             _ => format!("{us}us"),
+        }
+    }
+}
+
+/// How tc prints times of nanoseconds.
+pub mod nanos {
+    use super::significant;
+
+    /// Nanoseconds, with three significant digits.
+    pub fn text(ns: u64) -> String {
+        match ns {
+            1_000_000_000.. => format!("{}s", significant(ns as f64 / 1e9)),
+            1_000_000.. => format!("{}ms", significant(ns as f64 / 1e6)),
+            1_000.. => format!("{}us", significant(ns as f64 / 1e3)),
+            _ => format!("{ns}ns"),
         }
     }
 }

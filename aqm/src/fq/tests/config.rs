@@ -171,7 +171,7 @@ fn parameters_and_refusals() {
     let offload = Config { offload_horizon_us: Some(500), ..none };
     assert!(result(Linux::V7_2, offload).is_err() && result(Linux::V6_12, offload).is_err());
     let host = Host { pacing_offload_ns: 500_000, ..Host::default() };
-    assert_eq!(Fq::<P>::new(offload.on_host(host)).unwrap().parameters().offload_horizon_us, 500);
+    assert_eq!(Fq::<P>::new(offload.on_host(host)).unwrap().parameters().offload_horizon_us, Some(500));
     for (mtu_bytes, quantum, initial) in
         [(1500, 3028, 15_140), (0, 256, 140), (1 << 24, 1 << 20, 1 << 20), ((1 << 31) - 1, 1 << 20, 1 << 20)]
     {
@@ -240,10 +240,10 @@ fn random_calls_conserve_packets() {
                 let limit = Some(10 + cx.below(30) as u32);
                 queue.change(&Config { buckets, limit, ..Config::default() }, cx).unwrap();
             };
-            conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, changes, check);
+            conservation::run(&mut queue, &mut Chance::new(seed as u64), 20_000, false, changes, check);
         }
         let config = Config { buckets: Some(8), limit: Some(30), ..Config::default() };
         let mut queue = Fq::<Descriptor, Fixed<8, 32>>::in_storage(config.behave_like(linux)).unwrap();
-        conservation::run(&mut queue, &mut Chance::new(9), 20_000, |_, _| {}, check);
+        conservation::run(&mut queue, &mut Chance::new(9), 20_000, false, |_, _| {}, check);
     }
 }

@@ -126,11 +126,7 @@ pub(super) extern "C" fn cache_create(_name: u64, size: u32) -> u64 {
 pub(super) extern "C" fn cache_alloc(cache: u64) -> u64 {
     let rt = rt();
     let known = rt.arena.is_live(&rt.mem, cache) && rt.mem.read::<u64>(cache) == CACHE_MAGIC;
-    allocate(if known {
-        rt.mem.read(cache + 8)
-    } else {
-        CACHE_DEFAULT
-    })
+    allocate(if known { rt.mem.read(cache + 8) } else { CACHE_DEFAULT })
 }
 
 pub(super) extern "C" fn cache_free(_cache: u64, at: u64) {
@@ -177,14 +173,7 @@ fn end_packet(skb: u64, reason: u32, path: DropPath) {
         return;
     }
     let packet = rt.packet_ref(skb);
-    rt.env.log(
-        record::ACTIONS,
-        Event::Drop {
-            packet,
-            reason,
-            path,
-        },
-    );
+    rt.env.log(record::ACTIONS, Event::Drop { packet, reason, path });
     rt.retire_packet(skb);
 }
 
@@ -236,14 +225,7 @@ pub(super) extern "C" fn register_control(ops: u64) -> u64 {
 pub(super) extern "C" fn tree_reduce(qdisc: u64, packets: i32, bytes: i32) {
     let rt = rt();
     let handle = rt.mem.read(qdisc + rt.qdisc_handle);
-    rt.env.log(
-        record::ACTIONS,
-        Event::TreeReduce {
-            handle,
-            packets,
-            bytes,
-        },
-    );
+    rt.env.log(record::ACTIONS, Event::TreeReduce { handle, packets, bytes });
     if rt.has_real_parent(qdisc) {
         let word = |v: i32| u64::from(v as u32);
         rt.original(TREE_REDUCE, [qdisc, word(packets), word(bytes)]);
@@ -252,19 +234,11 @@ pub(super) extern "C" fn tree_reduce(qdisc: u64, packets: i32, bytes: i32) {
 
 /// (watchdog, expires, slack)
 pub(super) extern "C" fn watchdog_schedule(watchdog: u64, expires_ns: u64, slack_ns: u64) {
-    rt().env.log(
-        record::ACTIONS,
-        Event::Watchdog {
-            watchdog,
-            expires_ns,
-            slack_ns,
-        },
-    );
+    rt().env.log(record::ACTIONS, Event::Watchdog { watchdog, expires_ns, slack_ns });
 }
 
 pub(super) extern "C" fn watchdog_cancel(watchdog: u64) {
-    rt().env
-        .log(record::ACTIONS, Event::WatchdogCancel { watchdog });
+    rt().env.log(record::ACTIONS, Event::WatchdogCancel { watchdog });
 }
 
 /// (timer, function, flags, …)
@@ -347,7 +321,12 @@ pub(super) extern "C" fn printk(format: u64) -> u64 {
 
 /// Prints the message of a WARN whose trap follows.
 pub(super) extern "C" fn warn_message(format: u64) {
-    keep_message(format);
+    let rt = rt();
+    let mut texts = rt.env.warn_texts.borrow_mut();
+    if texts.len() < PRINTED {
+        texts.push(rt.mem.c_str(format).trim().to_owned());
+    }
+    rt.env.warn_pending.set(texts.len());
 }
 
 /// (file, line, taint, format)
@@ -355,17 +334,14 @@ pub(super) extern "C" fn warn_slowpath(file: u64, line: u64, _taint: u64, format
     let rt = rt();
     let message = (format != 0).then(|| rt.mem.c_str(format).trim().to_owned());
     let at = format!("{}:{line}", rt.mem.c_str(file));
-    rt.env
-        .trouble
-        .borrow_mut()
-        .push(Fault::Warn { at, message });
+    rt.env.trouble.borrow_mut().push(Fault::Warn { at, message });
 }
 
 /// (bug entry, …): 7.x warns through a static call instead of a trap.
 pub(super) extern "C" fn warn_trap(entry: u64) {
     let rt = rt();
     let at = rt.bugs.site(&rt.mem, entry);
-    rt.note(RawFault::Warn { at, entry });
+    rt.note(RawFault::Warn { at, entry, text: 0 });
 }
 
 /// (done) → may this caller initialise?

@@ -15,13 +15,7 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
     vec![
         (
             at!(clock),
-            &[
-                "ktime_get",
-                "ktime_get_real",
-                "ktime_get_mono_fast_ns",
-                "ktime_get_coarse",
-                "ktime_get_with_offset",
-            ],
+            &["ktime_get", "ktime_get_real", "ktime_get_mono_fast_ns", "ktime_get_coarse", "ktime_get_with_offset"],
         ),
         (at!(random_u8), &["get_random_u8"]),
         (at!(random_u16), &["get_random_u16"]),
@@ -49,91 +43,36 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
                 "vzalloc_noprof",
             ],
         ),
-        (
-            at!(kmalloc_array),
-            &["kvcalloc_node_noprof", "kvmalloc_array_node_noprof"],
-        ),
+        (at!(kmalloc_array), &["kvcalloc_node_noprof", "kvmalloc_array_node_noprof"]),
         (
             at!(kmalloc_cache),
-            &[
-                "kmalloc_trace",
-                "__kmalloc_cache_noprof",
-                "kmalloc_node_trace",
-                "__kmalloc_cache_node_noprof",
-            ],
+            &["kmalloc_trace", "__kmalloc_cache_noprof", "kmalloc_node_trace", "__kmalloc_cache_node_noprof"],
         ),
-        (
-            at!(krealloc),
-            &["krealloc", "krealloc_noprof", "krealloc_node_align_noprof"],
-        ),
-        (
-            at!(kfree),
-            &[
-                "kfree",
-                "kvfree",
-                "vfree",
-                "kfree_sensitive",
-                "kvfree_sensitive",
-            ],
-        ),
+        (at!(krealloc), &["krealloc", "krealloc_noprof", "krealloc_node_align_noprof"]),
+        (at!(kfree), &["kfree", "kvfree", "vfree", "kfree_sensitive", "kvfree_sensitive"]),
         (at!(ksize), &["ksize", "__ksize"]),
         (at!(same), &["kmalloc_size_roundup"]),
-        (
-            at!(cache_create),
-            &[
-                "kmem_cache_create",
-                "kmem_cache_create_usercopy",
-                "__kmem_cache_create_args",
-            ],
-        ),
+        (at!(cache_create), &["kmem_cache_create", "kmem_cache_create_usercopy", "__kmem_cache_create_args"]),
         (
             at!(cache_alloc),
-            &[
-                "kmem_cache_alloc",
-                "kmem_cache_alloc_noprof",
-                "kmem_cache_alloc_node",
-                "kmem_cache_alloc_node_noprof",
-            ],
+            &["kmem_cache_alloc", "kmem_cache_alloc_noprof", "kmem_cache_alloc_node", "kmem_cache_alloc_node_noprof"],
         ),
         (at!(cache_free), &["kmem_cache_free"]),
-        (
-            at!(percpu_alloc),
-            &["__alloc_percpu", "__alloc_percpu_gfp", "pcpu_alloc_noprof"],
-        ),
+        (at!(percpu_alloc), &["__alloc_percpu", "__alloc_percpu_gfp", "pcpu_alloc_noprof"]),
         (at!(percpu_free), &["free_percpu"]),
         (at!(kfree_rcu), &["kvfree_call_rcu"]),
         (at!(call_rcu), &["call_rcu", "call_rcu_hurry"]),
-        (
-            at!(kfree_skb_reason),
-            &[
-                "kfree_skb_reason",
-                "dev_kfree_skb_any_reason",
-                "dev_kfree_skb_irq_reason",
-            ],
-        ),
+        (at!(kfree_skb_reason), &["kfree_skb_reason", "dev_kfree_skb_any_reason", "dev_kfree_skb_irq_reason"]),
         (at!(sk_skb_reason_drop), &["sk_skb_reason_drop"]),
         (at!(kfree_skb), &["kfree_skb", "__kfree_skb"]),
         (at!(consume_skb), &["consume_skb", "__consume_skb"]),
-        (
-            at!(kfree_skb_list),
-            &["kfree_skb_list_reason", "kfree_skb_list"],
-        ),
+        (at!(kfree_skb_list), &["kfree_skb_list_reason", "kfree_skb_list"]),
         (at!(rtnl_kfree_skbs), &["rtnl_kfree_skbs"]),
         (at!(register_qdisc), &["register_qdisc"]),
         (at!(register_control), &["tcp_register_congestion_control"]),
         (at!(tree_reduce), &[TREE_REDUCE]),
-        (
-            at!(watchdog_schedule),
-            &["qdisc_watchdog_schedule_range_ns", "hrtimer_start_range_ns"],
-        ),
-        (
-            at!(watchdog_cancel),
-            &[
-                "qdisc_watchdog_cancel",
-                "hrtimer_cancel",
-                "hrtimer_try_to_cancel",
-            ],
-        ),
+        (at!(watchdog_schedule), &["qdisc_watchdog_schedule_range_ns", "hrtimer_start_range_ns"]),
+        (at!(watchdog_cancel), &["qdisc_watchdog_cancel", "hrtimer_cancel", "hrtimer_try_to_cancel"]),
         (at!(timer_init), &["init_timer_key", "timer_init_key"]),
         (at!(timer_arm), &["mod_timer", "mod_timer_pending"]),
         (
@@ -147,10 +86,7 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
                 "timer_shutdown",
             ],
         ),
-        (
-            at!(schedule_root),
-            &["__netif_schedule", "netif_schedule_queue"],
-        ),
+        (at!(schedule_root), &["__netif_schedule", "netif_schedule_queue"]),
         (at!(queue_work), &["queue_work_on", "queue_delayed_work_on"]),
         (at!(classify), &["tcf_classify"]),
         (at!(gso_segment), &[GSO_SEGMENT]),
@@ -159,14 +95,8 @@ fn callbacks() -> Vec<(u64, &'static [&'static str])> {
         (at!(warn_message), &["__warn_printk"]),
         (at!(warn_slowpath), &["warn_slowpath_fmt"]),
         (at!(warn_trap), &["__SCT__WARN_trap"]),
-        (
-            at!(once_start),
-            &["__do_once_start", "__do_once_sleepable_start"],
-        ),
-        (
-            at!(once_done),
-            &["__do_once_done", "__do_once_sleepable_done"],
-        ),
+        (at!(once_start), &["__do_once_start", "__do_once_sleepable_start"]),
+        (at!(once_done), &["__do_once_done", "__do_once_sleepable_done"]),
         (at!(stack_canary), &["__stack_chk_fail"]),
     ]
 }
@@ -176,11 +106,8 @@ pub(crate) const GSO_SEGMENT: &str = "__skb_gso_segment";
 pub(crate) const TREE_REDUCE: &str = "qdisc_tree_reduce_backlog";
 
 /// Functions that have nothing to do here and answer a constant.
-const CONSTANTS: [(&[u8], &[&str]); 3] = [
-    (&[0x31, 0xc0, 0xc3], ZERO),
-    (&[0xb8, 1, 0, 0, 0, 0xc3], ONE),
-    (&[0xc3], NOTHING),
-];
+const CONSTANTS: [(&[u8], &[&str]); 3] =
+    [(&[0x31, 0xc0, 0xc3], ZERO), (&[0xb8, 1, 0, 0, 0, 0xc3], ONE), (&[0xc3], NOTHING)];
 
 /// Answer 0.
 const ZERO: &[&str] = &[
@@ -204,12 +131,7 @@ const ZERO: &[&str] = &[
 ];
 
 /// Answer 1.
-const ONE: &[&str] = &[
-    "rtnl_is_locked",
-    "lockdep_rtnl_is_held",
-    "try_module_get",
-    "mutex_trylock",
-];
+const ONE: &[&str] = &["rtnl_is_locked", "lockdep_rtnl_is_held", "try_module_get", "mutex_trylock"];
 
 /// Answer nothing. The return value register keeps what it held, as for a C function without result.
 const NOTHING: &[&str] = &[
@@ -272,20 +194,13 @@ pub(crate) fn install(rt: &Runtime) -> Result<()> {
         }
     }
     // jmp *%reg
-    for (i, reg) in ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"]
-        .iter()
-        .enumerate()
-    {
+    for (i, reg) in ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"].iter().enumerate() {
         let stub = place(rt, &[0xff, 0xe0 + i as u8])?;
-        rt.stubs
-            .borrow_mut()
-            .insert(format!("__x86_indirect_thunk_{reg}"), stub);
+        rt.stubs.borrow_mut().insert(format!("__x86_indirect_thunk_{reg}"), stub);
     }
     for i in 8..16u8 {
         let stub = place(rt, &[0x41, 0xff, 0xe0 + (i - 8)])?;
-        rt.stubs
-            .borrow_mut()
-            .insert(format!("__x86_indirect_thunk_r{i}"), stub);
+        rt.stubs.borrow_mut().insert(format!("__x86_indirect_thunk_r{i}"), stub);
     }
     Ok(())
 }
@@ -316,19 +231,13 @@ pub(crate) fn patch_image(rt: &Runtime) -> Result<usize> {
             continue;
         };
         if !rt.mem.image().contains(&entry) {
-            return Err(Error::NoSymbol(format!(
-                "{name} (at {entry:#x}, outside the image)"
-            )));
+            return Err(Error::NoSymbol(format!("{name} (at {entry:#x}, outside the image)")));
         }
         let code = jump(entry, *stub);
         if name == GSO_SEGMENT || name == TREE_REDUCE {
             let mut original = [0; 5];
             original.copy_from_slice(rt.mem.bytes(entry, 5));
-            let detour = Detour {
-                entry,
-                original,
-                jump: code,
-            };
+            let detour = Detour { entry, original, jump: code };
             rt.detours.borrow_mut().insert(name.clone(), detour);
         }
         rt.mem.write_bytes(entry, &code);
@@ -343,23 +252,12 @@ pub(crate) fn resolve(rt: &Runtime, name: &str) -> u64 {
     if let Some(stub) = rt.stubs.borrow().get(name) {
         // These are compared by address, so everybody must see the image's.
         let identity = name.ends_with("wfree");
-        return rt
-            .image
-            .exports
-            .get(name)
-            .filter(|_| identity)
-            .copied()
-            .unwrap_or(*stub);
+        return rt.image.exports.get(name).filter(|_| identity).copied().unwrap_or(*stub);
     }
     if let Some(at) = rt.image.exports.get(name) {
         return *at;
     }
-    if let Some(at) = rt
-        .modules
-        .borrow()
-        .iter()
-        .find_map(|m| m.exports.get(name).copied())
-    {
+    if let Some(at) = rt.modules.borrow().iter().find_map(|m| m.exports.get(name).copied()) {
         return at;
     }
     let index = rt.traps.borrow().len();

@@ -42,7 +42,6 @@ pub struct Environment {
     pub(crate) draw_strict: Cell<bool>,
     pub(crate) draw_count: Cell<u64>,
     pub(crate) classifier: RefCell<Option<script::Classifier>>,
-    pub(crate) jiffies_at: Cell<u64>,
     pub(crate) hz: Cell<u64>,
     pub(crate) events: RefCell<Vec<Event>>,
     pub(crate) record: Cell<u32>,
@@ -53,6 +52,9 @@ pub struct Environment {
     pub(crate) deferred: RefCell<Vec<(u64, u64)>>,
     pub(crate) acks_sent: Cell<u64>,
     pub(crate) printed: RefCell<Vec<String>>,
+    /// Messages of WARNs, and the number (from 1) of the one whose trap is still to come.
+    pub(crate) warn_texts: RefCell<Vec<String>>,
+    pub(crate) warn_pending: Cell<usize>,
     pub(crate) trouble: RefCell<Vec<Fault>>,
 }
 

@@ -198,10 +198,7 @@ pub enum FetchError {
 type Result<T> = std::result::Result<T, FetchError>;
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError + '_ {
-    move |source| FetchError::Io {
-        path: path.into(),
-        source,
-    }
+    move |source| FetchError::Io { path: path.into(), source }
 }
 
 fn tell(progress: &mut Progress<'_>, event: Event<'_>) -> Result<()> {
@@ -232,28 +229,15 @@ fn prepare(request: &Request, progress: &mut Progress<'_>) -> Result<Vec<(Apt, S
         apt.update(progress)?;
         let (release, packages) = resolve::kernel(&apt, request.cloud)?;
         let folder = kernels_dir(&request.cache).join(suite).join(&release);
-        let complete = std::fs::read_to_string(folder.join(COMPLETE))
-            .is_ok_and(|text| text == record(&packages));
-        all.push((
-            apt,
-            SuitePlan {
-                suite: suite.clone(),
-                release,
-                packages,
-                folder,
-                complete,
-            },
-        ));
+        let complete = std::fs::read_to_string(folder.join(COMPLETE)).is_ok_and(|text| text == record(&packages));
+        all.push((apt, SuitePlan { suite: suite.clone(), release, packages, folder, complete }));
     }
     Ok(all)
 }
 
 /// Contents of the file that marks a complete kernel.
 fn record(packages: &[Package]) -> String {
-    packages
-        .iter()
-        .map(|p| format!("{} {}\n", p.name, p.version))
-        .collect()
+    packages.iter().map(|p| format!("{} {}\n", p.name, p.version)).collect()
 }
 
 /// Fetches the kernels of a request. Returns their plans; all are complete then.
@@ -263,18 +247,9 @@ fn record(packages: &[Package]) -> String {
 pub fn fetch(request: &Request, progress: &mut Progress<'_>) -> Result<Vec<SuitePlan>> {
     let mut all = prepare(request, progress)?;
     let plans: Vec<SuitePlan> = all.iter().map(|(_, p)| p.clone()).collect();
-    let missing = plans
-        .iter()
-        .filter(|p| !p.complete)
-        .flat_map(|p| &p.packages);
+    let missing = plans.iter().filter(|p| !p.complete).flat_map(|p| &p.packages);
     let total_bytes = missing.map(|p| p.bytes).sum();
-    tell(
-        progress,
-        Event::Plan {
-            suites: &plans,
-            total_bytes,
-        },
-    )?;
+    tell(progress, Event::Plan { suites: &plans, total_bytes })?;
     for (apt, plan) in all.iter_mut().filter(|(_, p)| !p.complete) {
         let mut files = Vec::new();
         for package in &plan.packages {
@@ -294,9 +269,7 @@ pub fn fetch(request: &Request, progress: &mut Progress<'_>) -> Result<Vec<Suite
 
 /// Unpacks beside the final place and renames, so that a folder that exists is whole.
 fn unpack(plan: &SuitePlan, files: &[PathBuf], progress: &mut Progress<'_>) -> Result<()> {
-    let partial = plan
-        .folder
-        .with_file_name(format!("{}.partial", plan.release));
+    let partial = plan.folder.with_file_name(format!("{}.partial", plan.release));
     for folder in [&partial, &plan.folder] {
         if folder.exists() {
             std::fs::remove_dir_all(folder).map_err(io(folder))?;
@@ -304,24 +277,11 @@ fn unpack(plan: &SuitePlan, files: &[PathBuf], progress: &mut Progress<'_>) -> R
     }
     std::fs::create_dir_all(&partial).map_err(io(&partial))?;
     for (package, file) in plan.packages.iter().zip(files) {
-        tell(
-            progress,
-            Event::Unpack {
-                suite: &plan.suite,
-                package,
-            },
-        )?;
-        let out = apt::tool("dpkg-deb")
-            .arg("-x")
-            .arg(file)
-            .arg(&partial)
-            .output();
+        tell(progress, Event::Unpack { suite: &plan.suite, package })?;
+        let out = apt::tool("dpkg-deb").arg("-x").arg(file).arg(&partial).output();
         let out = out.map_err(|e| apt::no_tool("dpkg-deb", e))?;
         if !out.status.success() {
-            return Err(FetchError::Unpack {
-                file: file.clone(),
-                output: apt::tail(&out.stderr),
-            });
+            return Err(FetchError::Unpack { file: file.clone(), output: apt::tail(&out.stderr) });
         }
     }
     let mark = partial.join(COMPLETE);

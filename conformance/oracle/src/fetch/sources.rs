@@ -54,9 +54,7 @@ pub(super) fn read(etc: &Path) -> Mirrors {
     let mut entries = Vec::new();
     let text = |p: &Path| std::fs::read_to_string(p).unwrap_or_default();
     entries.extend(one_line(&text(&etc.join("sources.list"))));
-    let parts = std::fs::read_dir(etc.join("sources.list.d"))
-        .into_iter()
-        .flatten();
+    let parts = std::fs::read_dir(etc.join("sources.list.d")).into_iter().flatten();
     let mut files: Vec<_> = parts.filter_map(|e| Some(e.ok()?.path())).collect();
     files.sort();
     for file in files {
@@ -71,10 +69,7 @@ pub(super) fn read(etc: &Path) -> Mirrors {
 
 fn choose(entries: &[Entry]) -> Mirrors {
     let mut mirrors = Mirrors::default();
-    for entry in entries
-        .iter()
-        .filter(|e| e.components.iter().any(|c| c == "main"))
-    {
+    for entry in entries.iter().filter(|e| e.components.iter().any(|c| c == "main")) {
         let usable = |u: &&String| !u.starts_with("cdrom:");
         let Some(uri) = entry.uris.iter().find(usable) else {
             continue;
@@ -96,10 +91,7 @@ fn one_line(text: &str) -> Vec<Entry> {
     let mut out = Vec::new();
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or("").trim();
-        let Some(rest) = line
-            .strip_prefix("deb ")
-            .or_else(|| line.strip_prefix("deb\t"))
-        else {
+        let Some(rest) = line.strip_prefix("deb ").or_else(|| line.strip_prefix("deb\t")) else {
             continue;
         };
         let rest = rest.trim_start();
@@ -111,16 +103,8 @@ fn one_line(text: &str) -> Vec<Entry> {
         let (Some(uri), Some(suite)) = (words.next(), words.next()) else {
             continue;
         };
-        let signed_by = options
-            .split_whitespace()
-            .find_map(|o| o.strip_prefix("signed-by="))
-            .map(String::from);
-        out.push(Entry {
-            uris: vec![uri],
-            suites: vec![suite],
-            components: words.collect(),
-            signed_by,
-        });
+        let signed_by = options.split_whitespace().find_map(|o| o.strip_prefix("signed-by=")).map(String::from);
+        out.push(Entry { uris: vec![uri], suites: vec![suite], components: words.collect(), signed_by });
     }
     out
 }
@@ -131,27 +115,15 @@ fn deb822(text: &str) -> Vec<Entry> {
     for paragraph in paragraphs(text) {
         let words = |name: &str| -> Vec<String> {
             let value = paragraph.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
-            value
-                .map(|(_, v)| v.split_whitespace().map(String::from).collect())
-                .unwrap_or_default()
+            value.map(|(_, v)| v.split_whitespace().map(String::from).collect()).unwrap_or_default()
         };
-        let disabled = words("Enabled")
-            .first()
-            .is_some_and(|v| matches!(v.as_str(), "no" | "false" | "0"));
+        let disabled = words("Enabled").first().is_some_and(|v| matches!(v.as_str(), "no" | "false" | "0"));
         if disabled || !words("Types").iter().any(|t| t == "deb") {
             continue;
         }
         // A keyring may also be given in full; only a file name is of use here.
-        let signed_by = words("Signed-By")
-            .into_iter()
-            .next()
-            .filter(|v| v.starts_with('/'));
-        out.push(Entry {
-            uris: words("URIs"),
-            suites: words("Suites"),
-            components: words("Components"),
-            signed_by,
-        });
+        let signed_by = words("Signed-By").into_iter().next().filter(|v| v.starts_with('/'));
+        out.push(Entry { uris: words("URIs"), suites: words("Suites"), components: words("Components"), signed_by });
     }
     out
 }
@@ -170,9 +142,7 @@ pub(super) fn paragraphs(text: &str) -> Vec<Vec<(String, String)>> {
                 value.push(' ');
                 value.push_str(line.trim());
             }
-        } else if let (Some((name, value)), Some(paragraph)) =
-            (line.split_once(':'), all.last_mut())
-        {
+        } else if let (Some((name, value)), Some(paragraph)) = (line.split_once(':'), all.last_mut()) {
             paragraph.push((name.trim().into(), value.trim().into()));
         }
     }

@@ -5,8 +5,8 @@
 
 use super::field::{Field, Path, Step};
 use super::payload::{u16_at, u32_at};
+use super::symbols::{HashIndex, name_hash};
 use crate::error::TypeError;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, TypeError>;
@@ -67,8 +67,10 @@ pub struct Btf {
     types: Vec<Type>,
     members: Vec<Member>,
     strings: Vec<u8>,
-    names: HashMap<(u8, String), u32>,
-    enumerators: HashMap<String, u32>,
+    /// Type ids by kind and name.
+    names: HashIndex,
+    /// Members that are enumerators, by name.
+    enumerators: HashIndex,
 }
 
 fn malformed(what: impl Into<String>) -> TypeError {
@@ -97,8 +99,8 @@ impl Btf {
             types: Vec::new(),
             members: Vec::new(),
             strings: part(str_off, str_len)?.to_vec(),
-            names: HashMap::new(),
-            enumerators: HashMap::new(),
+            names: HashIndex::default(),
+            enumerators: HashIndex::default(),
         };
         if first_id == 0 {
             btf.types.push(Type::default()); // id 0 is void
@@ -165,18 +167,21 @@ impl Btf {
     }
 
     fn index(&mut self) {
-        let mut names = HashMap::new();
-        let mut enumerators = HashMap::new();
+        let mut names = HashIndex::default();
+        let mut enumerators = HashIndex::default();
+        names.reserve(self.types.len() / 2);
+        enumerators.reserve(self.members.len() / 8);
         for (i, t) in self.types.iter().enumerate() {
             if matches!(t.kind, STRUCT | UNION | ENUM | TYPEDEF | FUNC) {
-                let name = self.string(t.name);
+                let name = self.raw_string(t.name);
                 if !name.is_empty() {
-                    names.entry((t.kind, name)).or_insert(self.first_id + i as u32);
+                    names.entry(name_hash(t.kind, name)).or_insert(self.first_id + i as u32);
                 }
             }
             if matches!(t.kind, ENUM | ENUM64) {
-                for m in &self.members[t.first as usize..][..t.members as usize] {
-                    enumerators.entry(self.string(m.name)).or_insert(m.at);
+                for m in t.first..t.first + u32::from(t.members) {
+                    let name = self.raw_string(self.members[m as usize].name);
+                    enumerators.entry(name_hash(0, name)).or_insert(m);
                 }
             }
         }
@@ -184,20 +189,22 @@ impl Btf {
         self.enumerators = enumerators;
     }
 
-    fn string(&self, at: u32) -> String {
-        if at < self.first_str {
-            return self.base.as_ref().map(|b| b.string(at)).unwrap_or_default();
+    fn raw_string(&self, at: u32) -> &[u8] {
+        match &self.base {
+            Some(base) if at < self.first_str => base.raw_string(at),
+            _ => {
+                let s = self.strings.get((at - self.first_str) as usize..).unwrap_or(&[]);
+                s.split(|c| *c == 0).next().unwrap_or(&[])
+            }
         }
-        let s = self.strings.get((at - self.first_str) as usize..).unwrap_or(&[]);
-        String::from_utf8_lossy(s.split(|c| *c == 0).next().unwrap_or(&[])).into_owned()
+    }
+
+    fn string(&self, at: u32) -> String {
+        String::from_utf8_lossy(self.raw_string(at)).into_owned()
     }
 
     fn string_is(&self, at: u32, name: &str) -> bool {
-        if at < self.first_str {
-            return self.base.as_ref().is_some_and(|b| b.string_is(at, name));
-        }
-        let s = self.strings.get((at - self.first_str) as usize..).unwrap_or(&[]);
-        s.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first().is_none_or(|c| *c == 0))
+        self.raw_string(at) == name.as_bytes()
     }
 
     fn owner(&self, id: u32) -> &Btf {
@@ -231,9 +238,10 @@ impl Btf {
     }
 
     fn lookup(&self, kind: u8, name: &str) -> Option<u32> {
-        self.names
-            .get(&(kind, name.to_owned()))
-            .copied()
+        let found = self.names.get(&name_hash(kind, name.as_bytes())).copied();
+        // A hash shared by two names would hide the second; it would show as an absent type.
+        found
+            .filter(|id| self.string_is(self.ty(*id).name, name))
             .or_else(|| self.base.as_ref().and_then(|b| b.lookup(kind, name)))
     }
 
@@ -373,13 +381,18 @@ impl Btf {
 
     /// Value of an enumerator, e.g. `TCA_FQ_CODEL_TARGET`.
     pub fn enumerator(&self, name: &str) -> Option<u32> {
-        self.enumerators.get(name).copied().or_else(|| self.base.as_ref().and_then(|b| b.enumerator(name)))
+        let own = self.enumerators.get(&name_hash(0, name.as_bytes())).map(|m| self.members[*m as usize]);
+        own.filter(|m| self.string_is(m.name, name))
+            .map(|m| m.at)
+            .or_else(|| self.base.as_ref().and_then(|b| b.enumerator(name)))
     }
 
     /// Name of the enumerator with this value among those with a prefix.
     pub fn enumerator_name(&self, prefix: &str, value: u32) -> Option<String> {
-        let own = self.enumerators.iter().filter(|(n, v)| **v == value && n.starts_with(prefix)).map(|(n, _)| n).min();
-        own.cloned().or_else(|| self.base.as_ref().and_then(|b| b.enumerator_name(prefix, value)))
+        let members = self.enumerators.values().map(|m| self.members[*m as usize]).filter(|m| m.at == value);
+        let named = members.filter(|m| self.raw_string(m.name).starts_with(prefix.as_bytes()));
+        let own = named.map(|m| self.string(m.name)).min();
+        own.or_else(|| self.base.as_ref().and_then(|b| b.enumerator_name(prefix, value)))
     }
 
     /// Number of parameters of a function-pointer member, e.g. `("tcp_congestion_ops", "cong_control")`.

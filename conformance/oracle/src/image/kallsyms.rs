@@ -5,11 +5,9 @@
 //! the one under which most exported symbols come out where `__ksymtab` says they are.
 
 use super::payload::{u16_at, u32_at};
+use super::symbols::SymbolTable;
 use crate::error::ImageError;
 use std::collections::HashMap;
-
-/// A symbol: address, type letter, name.
-pub(crate) type Symbol = (u64, u8, String);
 
 struct Tables<'a> {
     mem: &'a [u8],
@@ -26,17 +24,16 @@ fn missing(what: &str) -> ImageError {
 }
 
 /// Reads all symbols of the relocated image `mem`, which lies at `base`. `exports` is `__ksymtab`.
-pub(crate) fn parse(mem: &[u8], base: u64, exports: &HashMap<String, u64>) -> Result<Vec<Symbol>, ImageError> {
+pub(super) fn parse(mem: &[u8], base: u64, exports: &HashMap<String, u64>) -> Result<SymbolTable, ImageError> {
     let (table, index) = find_tokens(mem).ok_or_else(|| missing("token table"))?;
     let (names, count) = find_names(mem, table).ok_or_else(|| missing("names"))?;
     let tables = Tables { mem, table, index, names, count };
-    let list = tables.expand();
+    let mut list = tables.expand();
     let (offsets, mode) = tables.find_offsets(&list, base, exports)?;
-    Ok(list
-        .into_iter()
-        .enumerate()
-        .map(|(i, (kind, name))| (tables.address(offsets, mode, i, base), kind, name))
-        .collect())
+    for i in 0..list.len() {
+        list.set_address(i, tables.address(offsets, mode, i, base));
+    }
+    Ok(list)
 }
 
 /// The token index is 256 ascending u16 starting at 0; the table lies just before it and spells the digits.
@@ -117,8 +114,9 @@ impl Tables<'_> {
         self.mem.get(at..).and_then(|t| t.split(|c| *c == 0).next()).unwrap_or(&[])
     }
 
-    fn expand(&self) -> Vec<(u8, String)> {
-        let mut list = Vec::with_capacity(self.count);
+    fn expand(&self) -> SymbolTable {
+        let mut list = SymbolTable::with_capacity(self.count);
+        let tokens: Vec<&[u8]> = (0..=255).map(|b| self.token(b)).collect();
         let mut at = self.names;
         let mut text = Vec::new();
         for _ in 0..self.count {
@@ -128,11 +126,11 @@ impl Tables<'_> {
             at += prefix;
             text.clear();
             for byte in self.mem.get(at..at + len).unwrap_or(&[]) {
-                text.extend_from_slice(self.token(*byte));
+                text.extend_from_slice(tokens[usize::from(*byte)]);
             }
             at += len;
-            let kind = text.first().copied().unwrap_or(b'?');
-            list.push((kind, String::from_utf8_lossy(text.get(1..).unwrap_or(&[])).into_owned()));
+            // The first letter is the symbol's type.
+            list.push(0, text.get(1..).unwrap_or(&[]));
         }
         list
     }
@@ -151,7 +149,7 @@ impl Tables<'_> {
 
     fn find_offsets(
         &self,
-        list: &[(u8, String)],
+        list: &SymbolTable,
         base: u64,
         exports: &HashMap<String, u64>,
     ) -> Result<(usize, u8), ImageError> {
@@ -163,8 +161,8 @@ impl Tables<'_> {
             Some(r8(self.index + 512)),
             Some(self.index + 512),
         ];
-        let sample: Vec<(usize, u64)> =
-            (0..list.len()).step_by(7).filter_map(|i| exports.get(&list[i].1).map(|a| (i, *a))).collect();
+        let known = |i: usize| exports.get(std::str::from_utf8(list.name(i)).ok()?).map(|a| (i, *a));
+        let sample: Vec<(usize, u64)> = (0..list.len()).step_by(7).filter_map(known).collect();
         let mut best = (0, 0, 0);
         for place in places.into_iter().flatten().filter(|p| p + 4 * n <= self.mem.len()) {
             for mode in 0..3 {

@@ -33,9 +33,7 @@ pub(crate) struct Image {
     pub(crate) mapping: Mapping,
     /// `__ksymtab`: what modules may use.
     pub(crate) exports: HashMap<String, u64>,
-    /// kallsyms: everything, first of equal names.
-    pub(crate) symbols: HashMap<String, u64>,
-    /// kallsyms and exports by address.
+    /// kallsyms: everything, by name and by address.
     pub(crate) named: Named,
     pub(crate) bugs: Option<Section>,
     pub(crate) btf: Rc<Btf>,
@@ -102,18 +100,14 @@ impl Image {
             relocate::plain_returns(mapping.bytes_mut(), base, sites)?;
         }
         let exports = symbols::exports(mapping.bytes(), base, &found.exports)?;
-        let list = kallsyms::parse(mapping.bytes(), base, &exports)?;
-        let mut symbols = HashMap::with_capacity(list.len());
-        for (address, _, name) in &list {
-            symbols.entry(name.clone()).or_insert(*address);
-        }
-        let named = Named::new("vmlinux", base..mapping.end(), list.into_iter().map(|(a, _, n)| (a, n)));
-        Ok(Self { mapping, exports, symbols, named, bugs: found.bugs, btf: Rc::new(btf), percpu })
+        let table = kallsyms::parse(mapping.bytes(), base, &exports)?;
+        let named = Named::new("vmlinux", base..mapping.end(), table);
+        Ok(Self { mapping, exports, named, bugs: found.bugs, btf: Rc::new(btf), percpu })
     }
 
     /// Any symbol, exported or not.
     pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
-        self.exports.get(name).or_else(|| self.symbols.get(name)).copied()
+        self.exports.get(name).copied().or_else(|| self.named.find(name))
     }
 }
 

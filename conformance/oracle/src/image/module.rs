@@ -1,7 +1,7 @@
 //! Loading a module: a relocatable ELF file placed in the arena and bound to the image.
 
 use super::btf::Btf;
-use super::symbols::{Named, Section};
+use super::symbols::{Named, Section, SymbolTable};
 use crate::error::{Error, Result};
 use crate::memory::{Arena, Memory};
 use object::{
@@ -112,7 +112,11 @@ pub(crate) fn load(
         .filter_map(|n| own.get(n).map(|a| (n.to_owned(), *a)))
         .collect();
     let end = arena.carve(0, 4096).max(start);
-    let named = Named::new(name, start..end, own.iter().map(|(n, a)| (*a, n.clone())));
+    let mut table = SymbolTable::default();
+    for (n, at) in &own {
+        table.push(*at, n.as_bytes());
+    }
+    let named = Named::new(name, start..end, table);
     Ok(LoadedModule { name: name.into(), symbols: own, exports, named, bugs, params, btf })
 }
 

@@ -10,9 +10,6 @@ pub(crate) fn u16_at(b: &[u8], at: usize) -> Option<u16> {
 pub(crate) fn u32_at(b: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(b.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
-pub(crate) fn u64_at(b: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(b.get(at..at.checked_add(8)?)?.try_into().ok()?))
-}
 
 // The x86 boot protocol's setup header.
 const SETUP_SECTS: usize = 0x1f1;

@@ -17,7 +17,7 @@ impl Mapping {
     pub(crate) fn fixed(start: u64, len: u64) -> Result<Self> {
         let len = len.next_multiple_of(PAGE);
         let fail = |source| Error::Map { at: start, len, source };
-        if start % PAGE != 0 || start.checked_add(len).is_none_or(|end| end > 1 << 31) {
+        if !start.is_multiple_of(PAGE) || start.checked_add(len).is_none_or(|end| end > 1 << 31) {
             return Err(fail(std::io::Error::from(std::io::ErrorKind::InvalidInput)));
         }
         // SAFETY: NOREPLACE refuses to touch existing mappings, so nothing of this process is overwritten.

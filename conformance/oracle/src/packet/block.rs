@@ -112,10 +112,10 @@ impl Runtime {
             mem.write(skb + at.csum_start, from_head(transport));
             mem.write(skb + at.csum_offset, sum);
         }
-        if spec.tstamp != 0 {
-            if let Some(kind) = &lay.tstamp_type {
-                kind.write(mem, skb, 1); // monotonic
-            }
+        if spec.tstamp != 0
+            && let Some(kind) = &lay.tstamp_type
+        {
+            kind.write(mem, skb, 1); // monotonic
         }
         if let Some(socket) = spec.socket {
             mem.write(skb + at.sk, socket.address);
@@ -144,10 +144,6 @@ impl Runtime {
 
     pub(super) fn packet_state(&self, skb: u64) -> u32 {
         self.mem.read(skb - HEADER + P_STATE)
-    }
-
-    pub(super) fn set_packet_state(&self, skb: u64, state: u32) {
-        self.mem.write(skb - HEADER + P_STATE, state);
     }
 
     /// The address behind a reference, if the packet is still there.

@@ -69,13 +69,12 @@ pub(crate) struct Layout {
     pub(crate) ip_summed: Field,
     /// The 6.12 flag that says which clock a stamp is on.
     pub(crate) tstamp_type: Option<Field>,
+    /// Says whether there is a tag beside the frame (6.1; later the tag itself says it).
+    pub(crate) vlan_present: Option<Field>,
     /// Segment count beside the packet length (7.x).
     pub(crate) pkt_segs: Option<u64>,
     /// Drop reason noted in the control block, with the offset within `cb`.
     pub(crate) drop_reason: Option<u64>,
-    pub(crate) cloned: Field,
-    /// The 6.1 flag that says whether a tag is beside the frame.
-    pub(crate) vlan_present: Option<Field>,
 }
 
 impl Layout {
@@ -91,10 +90,9 @@ impl Layout {
             encapsulation: flag("encapsulation")?,
             ip_summed: flag("ip_summed")?,
             tstamp_type: flag("tstamp_type").or_else(|_| flag("mono_delivery_time")).ok(),
+            vlan_present: flag("vlan_present").ok(),
             pkt_segs: btf.offset("qdisc_skb_cb", "pkt_segs").ok(),
             drop_reason,
-            cloned: flag("cloned")?,
-            vlan_present: flag("vlan_present").ok(),
         })
     }
 }

@@ -73,9 +73,7 @@ pub(crate) struct Ops {
 
 impl Ops {
     fn new(rt: &Runtime, ops: u64) -> Result<Self> {
-        let at = |name| -> Result<u64> {
-            Ok(rt.mem.read(ops + rt.image.btf.offset("Qdisc_ops", name)?))
-        };
+        let at = |name| -> Result<u64> { Ok(rt.mem.read(ops + rt.image.btf.offset("Qdisc_ops", name)?)) };
         Ok(Self {
             enqueue: at("enqueue")?,
             dequeue: at("dequeue")?,
@@ -85,9 +83,7 @@ impl Ops {
             dump: at("dump")?,
             dump_stats: at("dump_stats")?,
             class_ops: at("cl_ops")?,
-            private_size: rt
-                .mem
-                .read(ops + rt.image.btf.offset("Qdisc_ops", "priv_size")?),
+            private_size: rt.mem.read(ops + rt.image.btf.offset("Qdisc_ops", "priv_size")?),
         })
     }
 }
@@ -132,22 +128,8 @@ impl<'w> KernelQdisc<'w> {
     }
 
     /// A handle for a qdisc that belongs to its parent.
-    fn view(
-        world: &'w World,
-        kind: &str,
-        address: u64,
-        ops: u64,
-        device: Rc<Device>,
-    ) -> Result<Self> {
-        Self::new(
-            world,
-            kind,
-            address,
-            ops,
-            device,
-            ExtAck::new(&world.rt)?,
-            false,
-        )
+    fn view(world: &'w World, kind: &str, address: u64, ops: u64, device: Rc<Device>) -> Result<Self> {
+        Self::new(world, kind, address, ops, device, ExtAck::new(&world.rt)?, false)
     }
 
     fn rt(&self) -> &'w Runtime {
@@ -159,10 +141,7 @@ impl<'w> KernelQdisc<'w> {
     }
 
     fn missing(&self, hook: &str) -> Error {
-        Error::NoHook {
-            owner: self.kind.clone(),
-            hook: hook.into(),
-        }
+        Error::NoHook { owner: self.kind.clone(), hook: hook.into() }
     }
 
     /// The tc name.
@@ -238,26 +217,12 @@ impl<'w> KernelQdisc<'w> {
         let next: u64 = mem.read(skb + at.next);
         mem.write(list, next);
         mem.write(next + at.prev, list);
-        mem.write(
-            list + places.list_len,
-            mem.read::<u32>(list + places.list_len).wrapping_sub(1),
-        );
+        mem.write(list + places.list_len, mem.read::<u32>(list + places.list_len).wrapping_sub(1));
         mem.write(skb + at.next, 0u64);
         mem.write(skb + at.prev, 0u64);
         let len: u32 = mem.read(skb + at.cb + at.pkt_len);
-        places.backlog.write(
-            mem,
-            self.address,
-            places
-                .backlog
-                .read(mem, self.address)
-                .wrapping_sub(len.into()),
-        );
-        places.qlen.write(
-            mem,
-            self.address,
-            places.qlen.read(mem, self.address).wrapping_sub(1),
-        );
+        places.backlog.write(mem, self.address, places.backlog.read(mem, self.address).wrapping_sub(len.into()));
+        places.qlen.write(mem, self.address, places.qlen.read(mem, self.address).wrapping_sub(1));
         Ok(self.hand_out(skb))
     }
 
@@ -290,10 +255,7 @@ impl<'w> KernelQdisc<'w> {
         }
         let rt = self.rt();
         let attribute = setup::options(rt, Some(options))?;
-        let code = rt.call(
-            self.ops.change,
-            &[self.address, attribute, self.extack.fresh(&rt.mem)],
-        );
+        let code = rt.call(self.ops.change, &[self.address, attribute, self.extack.fresh(&rt.mem)]);
         rt.heap_free(attribute);
         self.drain_parked();
         self.extack.judge(rt, code?)
@@ -302,14 +264,8 @@ impl<'w> KernelQdisc<'w> {
     /// Jiffy timers of this qdisc that are armed: (timer, expiry in jiffies).
     #[must_use]
     pub fn timers(&self) -> Vec<(u64, u64)> {
-        let range =
-            self.address..self.address + self.places.private + u64::from(self.ops.private_size);
-        self.world
-            .env()
-            .armed_timers()
-            .into_iter()
-            .filter(|(t, _)| range.contains(t))
-            .collect()
+        let range = self.address..self.address + self.places.private + u64::from(self.ops.private_size);
+        self.world.env().armed_timers().into_iter().filter(|(t, _)| range.contains(t)).collect()
     }
 
     /// Lets the earliest armed timer of this qdisc expire now, whatever the jiffies. False: none is armed.
@@ -317,11 +273,7 @@ impl<'w> KernelQdisc<'w> {
     /// # Errors
     /// Trouble inside the kernel code.
     pub fn fire_timer(&self) -> Result<bool> {
-        let Some((timer, _)) = self
-            .timers()
-            .into_iter()
-            .min_by_key(|(_, expires)| *expires)
-        else {
+        let Some((timer, _)) = self.timers().into_iter().min_by_key(|(_, expires)| *expires) else {
             return Ok(false);
         };
         self.world.fire_timer(timer)?;
@@ -345,18 +297,8 @@ impl<'w> KernelQdisc<'w> {
         mem.write(head, 0u64);
         while skb != 0 {
             let next = mem.read(skb + rt.layout.at.next);
-            let reason = rt
-                .layout
-                .drop_reason
-                .map_or(0, |o| mem.read(skb + rt.layout.at.cb + o));
-            rt.env.log(
-                record::ACTIONS,
-                Event::Drop {
-                    packet: rt.packet_ref(skb),
-                    reason,
-                    path,
-                },
-            );
+            let reason = rt.layout.drop_reason.map_or(0, |o| mem.read(skb + rt.layout.at.cb + o));
+            rt.env.log(record::ACTIONS, Event::Drop { packet: rt.packet_ref(skb), reason, path });
             rt.retire_packet(skb);
             skb = next;
         }
@@ -388,12 +330,8 @@ impl<'w> KernelQdisc<'w> {
             if result.is_ok() && self.ops.destroy != 0 {
                 result = rt.call(self.ops.destroy, &[self.address]).map(|_| ());
             }
-            let range =
-                self.address..self.address + self.places.private + u64::from(self.ops.private_size);
-            rt.env
-                .timers
-                .borrow_mut()
-                .retain(|(t, _)| !range.contains(t));
+            let range = self.address..self.address + self.places.private + u64::from(self.ops.private_size);
+            rt.env.timers.borrow_mut().retain(|(t, _)| !range.contains(t));
         }
         if result.is_ok() {
             if self.owned {

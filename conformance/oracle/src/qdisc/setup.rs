@@ -114,14 +114,9 @@ impl Device {
     /// Makes `root` the qdisc that the device's queue runs.
     fn set_root(&self, rt: &Runtime, root: u64) -> Result<()> {
         let btf = &*rt.image.btf;
-        rt.mem
-            .write(self.queue + btf.offset("netdev_queue", "qdisc")?, root);
-        rt.mem.write(
-            self.queue + btf.offset("netdev_queue", "qdisc_sleeping")?,
-            root,
-        );
-        rt.mem
-            .write(self.dev + btf.offset("net_device", "qdisc")?, root);
+        rt.mem.write(self.queue + btf.offset("netdev_queue", "qdisc")?, root);
+        rt.mem.write(self.queue + btf.offset("netdev_queue", "qdisc_sleeping")?, root);
+        rt.mem.write(self.dev + btf.offset("net_device", "qdisc")?, root);
         Ok(())
     }
 
@@ -130,10 +125,8 @@ impl Device {
         let root = rt.heap(rt.image.btf.size_of("Qdisc")?)?;
         self.blocks.push(root);
         let btf = &*rt.image.btf;
-        rt.mem
-            .write(root + btf.offset("Qdisc", "dev_queue")?, self.queue);
-        rt.mem
-            .write(root + btf.offset("Qdisc", "handle")?, 0xffff_0000u32);
+        rt.mem.write(root + btf.offset("Qdisc", "dev_queue")?, self.queue);
+        rt.mem.write(root + btf.offset("Qdisc", "handle")?, 0xffff_0000u32);
         rt.mem.write(root + btf.offset("Qdisc", "parent")?, ROOT);
         self.set_root(rt, root)
     }
@@ -157,11 +150,7 @@ impl ExtAck {
     pub(super) fn new(rt: &Runtime) -> Result<Self> {
         let len = rt.image.btf.size_of("netlink_ext_ack")?;
         let message = rt.image.btf.offset("netlink_ext_ack", "_msg")?;
-        Ok(Self {
-            at: rt.heap(len)?,
-            len: len as u64,
-            message,
-        })
+        Ok(Self { at: rt.heap(len)?, len: len as u64, message })
     }
 
     pub(super) fn fresh(&self, mem: &Memory) -> u64 {
@@ -201,12 +190,7 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Refused`] when the kernel says no, with its error text; [`Error::Fault`] for trouble inside.
-    pub fn create_qdisc(
-        &self,
-        kind: &str,
-        setup: QdiscSetup,
-        options: Option<&[u8]>,
-    ) -> Result<KernelQdisc<'_>> {
+    pub fn create_qdisc(&self, kind: &str, setup: QdiscSetup, options: Option<&[u8]>) -> Result<KernelQdisc<'_>> {
         let ops = self.qdisc_ops(kind)?;
         let rt = &*self.rt;
         let mut device = Device::new(rt, &setup)?;
@@ -214,12 +198,9 @@ impl World {
         if setup.parent != ROOT {
             device.set_stranger(rt)?;
         }
-        let made =
-            self.allocate_and_init(ops, &device, &extack, (setup.handle, setup.parent), options);
+        let made = self.allocate_and_init(ops, &device, &extack, (setup.handle, setup.parent), options);
         match made {
-            Ok(address) => {
-                KernelQdisc::new(self, kind, address, ops, Rc::new(device), extack, true)
-            }
+            Ok(address) => KernelQdisc::new(self, kind, address, ops, Rc::new(device), extack, true),
             Err(e) => {
                 device.free(rt);
                 extack.free(rt);
@@ -246,10 +227,8 @@ impl World {
         if address >= ERR_LIMIT {
             extack.judge(rt, address)?;
         }
-        rt.mem
-            .write(address + btf.offset("Qdisc", "handle")?, handle);
-        rt.mem
-            .write(address + btf.offset("Qdisc", "parent")?, parent);
+        rt.mem.write(address + btf.offset("Qdisc", "handle")?, handle);
+        rt.mem.write(address + btf.offset("Qdisc", "parent")?, parent);
         if parent == ROOT {
             device.set_root(rt, address)?;
         }
@@ -276,21 +255,12 @@ impl World {
     pub(crate) fn qdisc_ops(&self, kind: &str) -> Result<u64> {
         let rt = &*self.rt;
         let id = rt.image.btf.offset("Qdisc_ops", "id")?;
-        let registered = |rt: &Runtime| {
-            rt.qdiscs
-                .borrow()
-                .iter()
-                .copied()
-                .find(|ops| rt.mem.c_str(ops + id) == kind)
-        };
+        let registered = |rt: &Runtime| rt.qdiscs.borrow().iter().copied().find(|ops| rt.mem.c_str(ops + id) == kind);
         if let Some(ops) = registered(rt) {
             return Ok(ops);
         }
         // Built in: the table has a name of its own.
-        let in_image = rt
-            .image
-            .symbol(&format!("{kind}_qdisc_ops"))
-            .filter(|ops| rt.mem.c_str(ops + id) == kind);
+        let in_image = rt.image.symbol(&format!("{kind}_qdisc_ops")).filter(|ops| rt.mem.c_str(ops + id) == kind);
         if let Some(ops) = in_image {
             return Ok(ops);
         }

@@ -26,17 +26,7 @@ impl<'w> KernelQdisc<'w> {
         let arg = rt.heap(8)?;
         rt.mem.write(arg, class);
         let extack = self.extack.fresh(&rt.mem);
-        let code = rt.call(
-            change,
-            &[
-                self.address,
-                classid.into(),
-                parent.into(),
-                table,
-                arg,
-                extack,
-            ],
-        );
+        let code = rt.call(change, &[self.address, classid.into(), parent.into(), table, arg, extack]);
         for block in [table, attribute, arg] {
             rt.heap_free(block);
         }
@@ -57,16 +47,9 @@ impl<'w> KernelQdisc<'w> {
     ) -> Result<KernelQdisc<'_>> {
         let rt = self.rt();
         let class = self.class_find(classid)?;
-        let class =
-            class.ok_or_else(|| Error::Request(format!("{}: no class {classid:#x}", self.kind)))?;
+        let class = class.ok_or_else(|| Error::Request(format!("{}: no class {classid:#x}", self.kind)))?;
         let ops = self.world.qdisc_ops(kind)?;
-        let address = self.world.allocate_and_init(
-            ops,
-            &self.device,
-            &self.extack,
-            (handle, classid),
-            options,
-        )?;
+        let address = self.world.allocate_and_init(ops, &self.device, &self.extack, (handle, classid), options)?;
         rt.call(rt.symbol("qdisc_hash_add")?, &[address, 0])?;
         let slot = rt.heap(8)?;
         let code = self.class_op("graft").and_then(|graft| {

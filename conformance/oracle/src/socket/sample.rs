@@ -37,33 +37,8 @@ macro_rules! sample {
                 })*
                 Ok(())
             }
-
-            pub(super) fn load(&self, mem: &Memory, at: u64) -> $name {
-                let mut value = $name::default();
-                $(if let Some(field) = &self.$field {
-                    value.$field = from_raw::<$ty>(field.read_signed(mem, at));
-                })*
-                value
-            }
         }
     };
-}
-
-trait FromRaw {
-    fn from_raw(raw: i64) -> Self;
-}
-macro_rules! from_raw {
-    ($($t:ty)*) => { $(impl FromRaw for $t { fn from_raw(raw: i64) -> Self { raw as $t } })* };
-}
-from_raw!(u32 i32 u64 i64);
-impl FromRaw for bool {
-    fn from_raw(raw: i64) -> Self {
-        raw != 0
-    }
-}
-
-fn from_raw<T: FromRaw>(raw: i64) -> T {
-    T::from_raw(raw)
 }
 
 sample! {
@@ -101,6 +76,31 @@ sample! {
         is_retrans: bool,
         /// The ACK was probably delayed by the receiver.
         is_ack_delayed: bool,
+    }
+}
+
+impl RateFields {
+    /// The sample as kernel code left it.
+    pub(super) fn load(&self, mem: &Memory, at: u64) -> RateSample {
+        let get = |field: &Option<Field>| field.as_ref().map_or(0, |f| f.read_signed(mem, at));
+        RateSample {
+            prior_mstamp: get(&self.prior_mstamp) as u64,
+            prior_delivered: get(&self.prior_delivered) as u32,
+            prior_delivered_ce: get(&self.prior_delivered_ce) as u32,
+            delivered: get(&self.delivered) as i32,
+            delivered_ce: get(&self.delivered_ce) as i32,
+            interval_us: get(&self.interval_us),
+            snd_interval_us: get(&self.snd_interval_us) as u32,
+            rcv_interval_us: get(&self.rcv_interval_us) as u32,
+            rtt_us: get(&self.rtt_us),
+            losses: get(&self.losses) as i32,
+            acked_sacked: get(&self.acked_sacked) as u32,
+            prior_in_flight: get(&self.prior_in_flight) as u32,
+            last_end_seq: get(&self.last_end_seq) as u32,
+            is_app_limited: get(&self.is_app_limited) != 0,
+            is_retrans: get(&self.is_retrans) != 0,
+            is_ack_delayed: get(&self.is_ack_delayed) != 0,
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use debloat_oracle::{
-    Event, Gso, GsoType, Hash, Kernel, KernelQdisc, PacketSpec, QdiscSetup, Result, World,
-    WorldOptions, find, nla, worker,
+    Event, Gso, GsoType, Hash, Kernel, KernelQdisc, PacketSpec, QdiscSetup, Result, World, WorldOptions, find, nla,
+    worker,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,9 +58,7 @@ pub fn tcp4(flow: u16, len: usize, ecn: u8) -> Vec<u8> {
     f[46] = 0x50;
     f[47] = 0x10;
     f[48] = 1;
-    let sum: u32 = (0..10)
-        .map(|i| u32::from(u16::from_be_bytes([f[14 + 2 * i], f[15 + 2 * i]])))
-        .sum();
+    let sum: u32 = (0..10).map(|i| u32::from(u16::from_be_bytes([f[14 + 2 * i], f[15 + 2 * i]]))).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     f[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
     f
@@ -93,10 +91,7 @@ pub struct Rng(pub u64);
 
 impl Rng {
     pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -170,9 +165,7 @@ pub fn overload(world: &World, kind: &str, steps: u64, seed: u64) -> Result<Outc
 fn drive(world: &World, q: &KernelQdisc<'_>, steps: u64, seed: u64) -> Result<Outcome> {
     let (mut out, mut rng) = (Outcome::default(), Rng(seed));
     let (mut d, mut decisions) = (Digest::new(), Digest::new());
-    let frames: Vec<Vec<u8>> = (0..48u16)
-        .map(|f| tcp4(f, 80 + 29 * f as usize, [0, 2, 1][f as usize % 3]))
-        .collect();
+    let frames: Vec<Vec<u8>> = (0..48u16).map(|f| tcp4(f, 80 + 29 * f as usize, [0, 2, 1][f as usize % 3])).collect();
     let super_frame = tcp4(7, 54 + 1448 * 3 + 700, 2);
     let (mut now, mut next_out) = (1_000_000_000u64, 1_000_000_000u64);
     let (mut events, mut frame) = (Vec::new(), Vec::new());
@@ -182,23 +175,9 @@ fn drive(world: &World, q: &KernelQdisc<'_>, steps: u64, seed: u64) -> Result<Ou
         let flow = rng.below(48) as usize;
         let gso = rng.below(40) == 0;
         let bytes = if gso { &super_frame } else { &frames[flow] };
-        let hash = if rng.below(4) == 0 {
-            Hash::None
-        } else {
-            Hash::L4((flow as u32).wrapping_mul(0x9e37_79b1))
-        };
-        let gso = gso.then_some(Gso {
-            size: 1448,
-            segments: 0,
-            kind: GsoType::Tcp4,
-        });
-        let spec = PacketSpec {
-            id,
-            hash,
-            gso,
-            truesize: bytes.len() as u32 + 768,
-            ..PacketSpec::new(bytes)
-        };
+        let hash = if rng.below(4) == 0 { Hash::None } else { Hash::L4((flow as u32).wrapping_mul(0x9e37_79b1)) };
+        let gso = gso.then_some(Gso { size: 1448, segments: 0, kind: GsoType::Tcp4 });
+        let spec = PacketSpec { id, hash, gso, truesize: bytes.len() as u32 + 768, ..PacketSpec::new(bytes) };
         let answer = q.enqueue(&spec)?;
         out.enqueued += 1;
         d.add(answer.code.into());
@@ -244,17 +223,9 @@ fn drive(world: &World, q: &KernelQdisc<'_>, steps: u64, seed: u64) -> Result<Ou
 /// Addresses of watchdogs and timers differ between positions and stay out of the digest.
 fn count(out: &mut Outcome, d: &mut Digest, event: &Event) {
     match *event {
-        Event::Drop {
-            packet,
-            reason,
-            path,
-        } => {
+        Event::Drop { packet, reason, path } => {
             use debloat_oracle::DropPath::Consumed;
-            *(if path == Consumed {
-                &mut out.consumed
-            } else {
-                &mut out.dropped
-            }) += 1;
+            *(if path == Consumed { &mut out.consumed } else { &mut out.dropped }) += 1;
             d.add(packet.id);
             d.add(reason.into());
             d.add(path as u64);

@@ -66,7 +66,8 @@ struct Place {
     name: &'static str,
     field: Field,
     get: fn(&Conn) -> u64,
-    last: u64,
+    /// What the kernel is known to hold.
+    last: Option<u64>,
 }
 
 /// A kernel socket whose variables follow a [`Conn`].
@@ -93,7 +94,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
         let mut places = Vec::new();
         let mut absent = Vec::new();
         let mut add = |name: &'static str, path: &str, get| match socket.field(path) {
-            Ok(field) => places.push(Place { name, last: !socket.read(&field), field, get }),
+            Ok(field) => places.push(Place { name, last: None, field, get }),
             Err(_) => absent.push(name.to_owned()),
         };
         for named in CONN {
@@ -131,9 +132,9 @@ impl<'s, 'w> Mirror<'s, 'w> {
     pub fn store(&mut self, c: &Conn) {
         for place in &mut self.places {
             let value = (place.get)(c);
-            if value != place.last {
+            if place.last != Some(value) {
                 self.socket.write(&place.field, value);
-                place.last = value;
+                place.last = Some(value);
             }
         }
         let ok = if c.ecn.mode == EcnMode::Off { 0 } else { ECN_OK };
@@ -146,7 +147,7 @@ impl<'s, 'w> Mirror<'s, 'w> {
     pub fn compare(&mut self, c: &Conn, values: &mut u64) -> Option<(String, u64, u64)> {
         for place in &mut self.places {
             let kernel = self.socket.read(&place.field);
-            place.last = kernel;
+            place.last = Some(kernel);
             let port = (place.get)(c);
             if kernel != port {
                 return Some((place.name.to_owned(), kernel, port));

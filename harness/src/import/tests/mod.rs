@@ -3,7 +3,7 @@ mod qdiscs;
 mod raw;
 
 use super::*;
-use crate::trace::{Call, Event, Outcome, PacketRef, Step, Trace};
+use crate::trace::{Call, Event, Outcome, PacketRef, Trace};
 use raw::{Enqueue, FOREIGN, OWN, Raw, SYMBOLS, frame};
 
 fn import(name: &str, raw: &Raw) -> Result<Trace, ImportError> {

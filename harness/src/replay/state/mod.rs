@@ -3,9 +3,13 @@
 mod cake;
 mod codel;
 mod dualpi2;
+mod fifo;
+mod fq;
 mod fq_codel;
 mod fq_pie;
 mod pie;
+mod red;
+mod sfq;
 
 use crate::trace::Field;
 

@@ -26,7 +26,6 @@ fn header() -> Header {
             parameters: BTreeMap::from([("limit".to_owned(), 100)]),
             handle: 0x0002_0000,
             root: false,
-            created_ns: 0,
             device: Device { mtu_bytes: 1500, link_header_bytes: 14, tx_queue_len: 1000 },
             hashes: Hashes::Secret([1, 2]),
             created_ns: 77,
