@@ -254,8 +254,10 @@ fn step(target: &dyn Target, dice: &mut Dice<'_>, style: &Style) -> Step {
 }
 
 fn packet(target: &dyn Target, dice: &mut Dice<'_>, style: &Style) -> Draft {
-    let mut draft = if style.wild && dice.below(2) == 0 { wild(dice) } else { ordinary(dice, style) };
-    if style.gso && dice.one_in(4) {
+    let is_wild = style.wild && dice.below(2) == 0;
+    let mut draft = if is_wild { wild(dice) } else { ordinary(dice, style) };
+    // Payload that exists in number only: the headers must be whole and true.
+    if style.gso && !is_wild && dice.one_in(4) {
         let segments = 2 + dice.below(43) as u16;
         let header = draft.bytes.len() as u32;
         draft.gso = Some((1448, segments, 1));

@@ -103,7 +103,13 @@ enum Operation {
 /// # Errors
 ///
 /// The first difference, or trouble inside the kernel's code.
-pub fn run(world: &World, linux: Linux, case: Case, dice: &mut Dice<'_>, coverage: &mut Coverage) -> Result<(), Failure> {
+pub fn run(
+    world: &World,
+    linux: Linux,
+    case: Case,
+    dice: &mut Dice<'_>,
+    coverage: &mut Coverage,
+) -> Result<(), Failure> {
     let mut made = String::from("create");
     let mut operation = 0;
     coverage.cases += 1;
@@ -325,7 +331,8 @@ impl Runner<'_, '_> {
         let failed = self.perform(&operation, &before, coverage).and_then(|()| self.compare(&watched));
         if failed.is_err() {
             let (parameters, host) = (self.port.parameters(), &self.host);
-            *made = format!("at {} ns, qlen {held}: {operation:?}\n  in force: {parameters:?}\n  on {host:?}", self.now);
+            *made =
+                format!("at {} ns, qlen {held}: {operation:?}\n  in force: {parameters:?}\n  on {host:?}", self.now);
         }
         self.now = self.now.max(self.world.env().now());
         failed
@@ -416,7 +423,8 @@ impl Runner<'_, '_> {
 
     /// Is a packet held outside? Then the queue length counts more than the backlogs of the tins.
     fn has_parked(&self) -> bool {
-        let queued: u32 = (0..8).filter_map(|tin| self.port.tin(tin)).fold(0, |sum, tin| sum.wrapping_add(tin.backlog_bytes));
+        let queued: u32 =
+            (0..8).filter_map(|tin| self.port.tin(tin)).fold(0, |sum, tin| sum.wrapping_add(tin.backlog_bytes));
         queued != self.port.counters().backlog_bytes
     }
 

@@ -56,23 +56,8 @@ impl Settings {
 type SetOption = fn(&mut Settings, &mut Dice<'_>);
 
 const ALL: [SetOption; 17] = [
-    rate,
-    diffserv,
-    framing,
-    flow_mode,
-    overhead,
-    rtt,
-    target,
-    autorate,
-    memory,
-    nat,
-    raw,
-    wash,
-    mpu,
-    ingress,
-    ack_filter,
-    split_gso,
-    fwmark,
+    rate, diffserv, framing, flow_mode, overhead, rtt, target, autorate, memory, nat, raw, wash, mpu, ingress,
+    ack_filter, split_gso, fwmark,
 ];
 
 fn rate(this: &mut Settings, dice: &mut Dice<'_>) {

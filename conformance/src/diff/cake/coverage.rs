@@ -234,8 +234,8 @@ pub(super) struct Enqueued<'a> {
 impl Coverage {
     pub(super) fn enqueued(&mut self, before: &Before, port: &Cake<Mirror>, what: &Enqueued<'_>) {
         use super::configs::uses;
-        use debloat_aqm::{Classified, Packet};
         use debloat_aqm::cake::{AckFilter, FlowMode, Framing};
+        use debloat_aqm::{Classified, Packet};
         self.packets += 1;
         let (v, about) = (port.parameters(), what.packet.about());
         match what.verdict {
@@ -271,9 +271,13 @@ impl Coverage {
         let was_empty = before.counters.qlen == 0;
         let held = before.next_ns > now && before.failsafe_ns > now;
         self.reach_if(was_empty && before.next_ns < now, Branch::RefreshAll);
-        self.reach_if(was_empty && held && port.counters().overlimits != before.counters.overlimits, Branch::RefreshHeld);
+        self.reach_if(
+            was_empty && held && port.counters().overlimits != before.counters.overlimits,
+            Branch::RefreshHeld,
+        );
         for tin in 0..8 {
-            let (Some((old, was)), Some(new), Some(is)) = (&before.tins[tin], port.tin(tin), port.tin_stats(tin)) else {
+            let (Some((old, was)), Some(new), Some(is)) = (&before.tins[tin], port.tin(tin), port.tin_stats(tin))
+            else {
                 continue;
             };
             self.reach_if(new.lookups.direct != old.lookups.direct, Branch::LookupDirect);
@@ -282,13 +286,17 @@ impl Coverage {
             let collided = new.lookups.collisions != old.lookups.collisions;
             self.reach_if(collided, Branch::LookupCollision);
             self.reach_if(
-                collided && before.queues.iter().any(|(at, queue)| {
-                    queue.state == QueueState::Bulk && port.queue(at.0, at.1).is_some_and(|q| q.tag != queue.tag)
-                }),
+                collided
+                    && before.queues.iter().any(|(at, queue)| {
+                        queue.state == QueueState::Bulk && port.queue(at.0, at.1).is_some_and(|q| q.tag != queue.tag)
+                    }),
                 Branch::CollisionOfBulk,
             );
             let offered = is.sent_packets != was.sent_packets;
-            self.reach_if(offered && old.backlog_bytes == 0 && new.next_ns == now && old.next_ns < now, Branch::RefreshTin);
+            self.reach_if(
+                offered && old.backlog_bytes == 0 && new.next_ns == now && old.next_ns < now,
+                Branch::RefreshTin,
+            );
             let filtered = is.ack_drops != was.ack_drops;
             self.reach_if(filtered && v.ack_filter == AckFilter::Normal, Branch::AckFiltered);
             self.reach_if(filtered && v.ack_filter == AckFilter::Aggressive, Branch::AckFilteredAggressive);
@@ -323,7 +331,10 @@ impl Coverage {
         self.reach_if(lost > 0 && before.heap_lifetime == 0, Branch::HeapRebuilt);
         // Each attempt reads the clock, also one that finds an empty queue.
         self.reach_if(what.clock_reads > lost + 1, Branch::HeapRootEmpty);
-        self.reach_if(lost > 0 && port.parameters().ingress && port.parameters().bandwidth != 0, Branch::OverloadCharged);
+        self.reach_if(
+            lost > 0 && port.parameters().ingress && port.parameters().bandwidth != 0,
+            Branch::OverloadCharged,
+        );
     }
 
     /// What happened to the queues.
@@ -347,7 +358,8 @@ impl Coverage {
             self.reach_if(is.p_drop > was.p_drop && was.p_drop != 0, Branch::BlueGrows);
             self.reach_if(is.p_drop == 0 && was.p_drop != 0, Branch::BlueInactive);
             let hosts = port.hosts(*tin);
-            let load = |slot: u16| hosts.get(usize::from(slot)).map_or(0, |host| host.source_bulk.max(host.destination_bulk));
+            let load =
+                |slot: u16| hosts.get(usize::from(slot)).map_or(0, |host| host.source_bulk.max(host.destination_bulk));
             self.reach_if(load(new.source_slot).max(load(new.destination_slot)) > 1, Branch::LoadAboveOne);
         }
     }
@@ -364,7 +376,8 @@ impl Coverage {
         self.reach_if(before.counters.qlen == 0, Branch::GateEmpty);
         self.reach_if(port.counters().overlimits != before.counters.overlimits, Branch::GateHeld);
         let unlimited = port.shaper().time.mult == 0;
-        let none = packet.is_none() && before.counters.qlen != 0 && port.counters().overlimits == before.counters.overlimits;
+        let none =
+            packet.is_none() && before.counters.qlen != 0 && port.counters().overlimits == before.counters.overlimits;
         self.reach_if(none, Branch::ParkedOnly);
         let count = |reason| dropped.iter().filter(|(_, why)| *why == reason).count();
         let (codel, blue) = (count(DropReason::Codel), count(DropReason::Overload));
@@ -384,7 +397,8 @@ impl Coverage {
             }
         }
         for tin in 0..8 {
-            let (Some((old, was)), Some(new), Some(is)) = (&before.tins[tin], port.tin(tin), port.tin_stats(tin)) else {
+            let (Some((old, was)), Some(new), Some(is)) = (&before.tins[tin], port.tin(tin), port.tin_stats(tin))
+            else {
                 continue;
             };
             self.reach_if(is.ecn_marks != was.ecn_marks, Branch::Marked);
@@ -397,11 +411,17 @@ impl Coverage {
             self.reach_if(fewer && (old.sparse != 0 || old.bulk != 0) && packet.is_some(), Branch::DecayingFirst);
         }
         let timer = port.next_event().map(|event| event.at_ns as i64);
-        self.reach_if(packet.is_some() && port.counters().qlen == 0 && timer.is_some_and(|at| at > now), Branch::TimerDecay);
+        self.reach_if(
+            packet.is_some() && port.counters().qlen == 0 && timer.is_some_and(|at| at > now),
+            Branch::TimerDecay,
+        );
         for ((tin, queue), old) in &before.queues {
             let Some(new) = port.queue(*tin, *queue) else { continue };
             let counted = new.cobalt.count > old.cobalt.count && !new.cobalt.marked && new.cobalt.signalling;
-            self.reach_if(counted && old.cobalt.count != 0 && codel == 0 && new.backlog_bytes == 0, Branch::LastPacketSpared);
+            self.reach_if(
+                counted && old.cobalt.count != 0 && codel == 0 && new.backlog_bytes == 0,
+                Branch::LastPacketSpared,
+            );
         }
         self.transitions(before, port);
     }

@@ -66,7 +66,20 @@ pub(super) fn build(around: Around, ends: Ends, ds_field: u8, transport: &Transp
 fn ipv4(frame: &mut Vec<u8>, ends: Ends, ds_field: u8, protocol: u8, body: usize) {
     let start = frame.len();
     let total = (body + 20) as u16;
-    frame.extend_from_slice(&[0x45, ds_field, (total >> 8) as u8, total as u8, 0x12, 0x34, 0x40, 0, 64, protocol, 0, 0]);
+    frame.extend_from_slice(&[
+        0x45,
+        ds_field,
+        (total >> 8) as u8,
+        total as u8,
+        0x12,
+        0x34,
+        0x40,
+        0,
+        64,
+        protocol,
+        0,
+        0,
+    ]);
     for host in [ends.source, ends.destination] {
         frame.extend_from_slice(&[10, 0, (host >> 8) as u8, host as u8]);
     }

@@ -19,7 +19,11 @@ pub struct Mismatch {
 
 impl Mismatch {
     /// Two values that should be equal.
-    pub fn of<T: PartialEq + std::fmt::Debug>(what: impl Into<String>, kernel: T, port: T) -> std::result::Result<(), Self> {
+    pub fn of<T: PartialEq + std::fmt::Debug>(
+        what: impl Into<String>,
+        kernel: T,
+        port: T,
+    ) -> std::result::Result<(), Self> {
         if kernel == port {
             return Ok(());
         }
@@ -213,7 +217,8 @@ impl<'k, 'w> View<'k, 'w> {
         if linux >= Linux::V7_2 {
             qdisc.fields.extend(Fields::resolve(&SHARING, |path| kernel.field(path))?.fields);
         }
-        let in_tins = |name: &str| (0..TINS).map(|tin| kernel.field(&format!("tins[{tin}].{name}"))).collect::<Result<_>>();
+        let in_tins =
+            |name: &str| (0..TINS).map(|tin| kernel.field(&format!("tins[{tin}].{name}"))).collect::<Result<_>>();
         Ok(Self {
             kernel,
             qdisc,

@@ -68,8 +68,30 @@ const KINDS: [Kind; 16] = [
 ];
 
 const DS_FIELDS: [u8; 24] = [
-    0, 0, 0, 0, 1, 2, 3, 2, 8 << 2, 46 << 2, 46 << 2 | 2, 34 << 2, 34 << 2 | 1, 16 << 2, 1 << 2, 56 << 2, 48 << 2, 10 << 2,
-    44 << 2, 4 << 2, 2 << 2, 24 << 2, 40 << 2, 63 << 2 | 3,
+    0,
+    0,
+    0,
+    0,
+    1,
+    2,
+    3,
+    2,
+    8 << 2,
+    46 << 2,
+    46 << 2 | 2,
+    34 << 2,
+    34 << 2 | 1,
+    16 << 2,
+    1 << 2,
+    56 << 2,
+    48 << 2,
+    10 << 2,
+    44 << 2,
+    4 << 2,
+    2 << 2,
+    24 << 2,
+    40 << 2,
+    63 << 2 | 3,
 ];
 
 impl Traffic {
@@ -84,7 +106,9 @@ impl Traffic {
         let flows = (0..count)
             .map(|number| {
                 let hash = match crowded {
-                    Some(sets) => Some((number as u32 % sets) * 8 + 1024 * (number as u32 / sets) + dice.below(8) as u32),
+                    Some(sets) => {
+                        Some((number as u32 % sets) * 8 + 1024 * (number as u32 / sets) + dice.below(8) as u32)
+                    }
                     None if dice.below(4) < given => Some(dice.u32()),
                     None => None,
                 };
@@ -307,7 +331,8 @@ impl Flow {
         } else {
             (frame.bytes[ip + 9], ip + 4 * usize::from(frame.bytes[ip] & 15))
         };
-        let header = if protocol == 6 { transport + 4 * usize::from(frame.bytes[transport + 12] >> 4) } else { transport + 8 };
+        let header =
+            if protocol == 6 { transport + 4 * usize::from(frame.bytes[transport + 12] >> 4) } else { transport + 8 };
         let segments = (frame.bytes.len() - header).div_ceil(size.into());
         // The stack leaves the sum of the pseudo header where the checksum will be.
         let addresses = if ipv6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
