@@ -1,10 +1,14 @@
-//! Fetches kernels with progress on standard error: `cargo run --example fetch -- bookworm trixie sid`.
+//! Fetches kernels with progress on standard error: `cargo run --example fetch -- [--plain] bookworm trixie sid`.
 use debloat_oracle::fetch::{Event, Request, fetch};
 use std::ops::ControlFlow;
 
 fn main() {
-    let suites: Vec<String> = std::env::args().skip(1).collect();
+    let mut suites: Vec<String> = std::env::args().skip(1).collect();
     let mut request = Request::default();
+    if let Some(i) = suites.iter().position(|a| a == "--plain") {
+        suites.remove(i);
+        request.cloud = false;
+    }
     if !suites.is_empty() {
         request.suites = suites;
     }

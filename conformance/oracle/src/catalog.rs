@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Environment variable that names the cache folder.
@@ -11,6 +12,8 @@ pub const CACHE_VARIABLE: &str = "DEBLOAT_CACHE";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     release: String,
+    /// The distribution's version, e.g. "6.1.192-3".
+    package: String,
     image: PathBuf,
     modules: Option<PathBuf>,
     origin: Origin,
@@ -59,7 +62,9 @@ pub fn kernels_in(cache: &Path, system: &Path) -> Vec<Kernel> {
         }
     }
     scan(system, &Origin::System, &mut found);
-    found.sort_by(|a, b| b.version().cmp(&a.version()).then_with(|| a.is_system().cmp(&b.is_system())));
+    // Of equal versions the cache's, and the smaller flavour, come first.
+    let order = |k: &Kernel| (std::cmp::Reverse(k.version()), k.is_system(), k.flavour() != "cloud");
+    found.sort_by_key(order);
     found
 }
 
@@ -77,11 +82,24 @@ pub fn find(wanted: &str) -> Result<Kernel> {
 /// As [`find`], in a list.
 #[must_use]
 pub fn find_in<'a>(kernels: &'a [Kernel], wanted: &str) -> Option<&'a Kernel> {
+    let starts = |text: &str| text.strip_prefix(wanted).is_some_and(|r| !r.starts_with(|c: char| c.is_ascii_digit()));
     kernels.iter().find(|k| {
-        let series = k.release.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
         let suite = matches!(&k.origin, Origin::Cache(s) if s == wanted);
-        wanted == "newest" || series || suite
+        wanted == "newest" || suite || starts(&k.release) || starts(&k.package)
     })
+}
+
+/// The version in an image's boot header: "… Debian 6.1.192-3 (2026-01-01)"; empty when it has none.
+fn package_version(image: &Path) -> String {
+    const POINTER: usize = 0x20e;
+    let mut head = Vec::new();
+    let read = std::fs::File::open(image).and_then(|f| f.take(0x1_0000).read_to_end(&mut head));
+    let pointer = head.get(POINTER..POINTER + 2).filter(|_| read.is_ok());
+    let start = pointer.map_or(usize::MAX, |p| usize::from(u16::from_le_bytes([p[0], p[1]])) + 0x200);
+    let text = head.get(start..).and_then(|t| t.split(|c| *c == 0).next()).unwrap_or(&[]);
+    let text = String::from_utf8_lossy(text);
+    let word = text.split_once("Debian ").and_then(|(_, rest)| rest.split_whitespace().next());
+    word.unwrap_or_default().to_owned()
 }
 
 fn list(dir: &Path) -> Vec<PathBuf> {
@@ -113,7 +131,8 @@ fn scan(root: &Path, origin: &Origin, out: &mut Vec<Kernel>) {
     }
     for (release, image) in images {
         let modules = trees.get(&release).cloned();
-        out.push(Kernel { release, image, modules, origin: origin.clone() });
+        let package = package_version(&image);
+        out.push(Kernel { release, package, image, modules, origin: origin.clone() });
     }
 }
 
@@ -136,7 +155,8 @@ impl Kernel {
     /// `kernel/`.
     #[must_use]
     pub fn from_paths(release: &str, image: &Path, modules: Option<&Path>) -> Self {
-        Self { release: release.into(), image: image.into(), modules: modules.map(Into::into), origin: Origin::System }
+        let (package, modules) = (package_version(image), modules.map(Into::into));
+        Self { release: release.into(), package, image: image.into(), modules, origin: Origin::System }
     }
 
     /// The release string, e.g. "6.1.0-57-cloud-amd64".
@@ -167,10 +187,18 @@ impl Kernel {
         self.origin == Origin::System
     }
 
-    /// The leading numbers of the release: (6, 12, 118), with 0 where there are none.
+    /// The distribution's version from the image's header, e.g. "6.1.192-3"; empty when it has none.
+    #[must_use]
+    pub fn package(&self) -> &str {
+        &self.package
+    }
+
+    /// The upstream version: (6, 1, 192). Debian's release names of older series say less, so the image's
+    /// header is asked first.
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
-        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+        let text = if self.package.is_empty() { &self.release } else { &self.package };
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);
         (next(), next(), next())
     }
@@ -264,4 +292,65 @@ fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let (name, rest) = file.split_once('.')?;
     (rest == "ko" || rest.starts_with("ko.")).then(|| name.replace('-', "_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path, bytes: &[u8]) {
+        std::fs::create_dir_all(path.parent().expect("has a parent")).expect("creates");
+        std::fs::write(path, bytes).expect("writes");
+    }
+
+    /// A boot header with a version string.
+    fn image(version: &str) -> Vec<u8> {
+        let mut b = vec![0; 0x400];
+        b[0x20e..0x210].copy_from_slice(&0x100u16.to_le_bytes());
+        b[0x300..0x300 + version.len()].copy_from_slice(version.as_bytes());
+        b
+    }
+
+    #[test]
+    fn kernels_are_found_in_all_layouts_and_by_all_names() {
+        let root = std::env::temp_dir().join(format!("debloat-catalog-{}", std::process::id()));
+        let (cache, system) = (root.join("cache"), root.join("system"));
+        let old = cache.join("kernels/bookworm/6.1.0-9-cloud-amd64");
+        touch(&old.join("boot/vmlinuz-6.1.0-9-cloud-amd64"), &image("6.1.0-9-cloud-amd64 (x) Debian 6.1.192-3 (y)"));
+        touch(&old.join("lib/modules/6.1.0-9-cloud-amd64/kernel/net/sched/sch_fq_pie.ko"), b"");
+        touch(&old.join(".complete"), b"");
+        let new = cache.join("kernels/sid/7.2.13+deb14-amd64");
+        touch(
+            &new.join("usr/lib/modules/7.2.13+deb14-amd64/vmlinuz"),
+            &image("7.2.13+deb14-amd64 Debian 7.2.13-1 (z)"),
+        );
+        touch(&new.join("usr/lib/modules/7.2.13+deb14-amd64/kernel/net/ipv4/tcp_bbr.ko.xz"), b"");
+        touch(&new.join(".complete"), b"");
+        // Half unpacked: not there.
+        touch(&cache.join("kernels/trixie/6.12/boot/vmlinuz-6.12"), b"");
+        touch(&system.join("boot/vmlinuz-6.6.1-plain"), b"");
+
+        let found = kernels_in(&cache, &system);
+        let releases: Vec<_> = found.iter().map(Kernel::release).collect();
+        assert_eq!(releases, ["7.2.13+deb14-amd64", "6.6.1-plain", "6.1.0-9-cloud-amd64"]);
+        for (wanted, expected) in [
+            ("newest", Some(0)),
+            ("7.2", Some(0)),
+            ("7.2.13-1", Some(0)),
+            ("sid", Some(0)),
+            ("6.1", Some(2)),
+            ("6.1.192", Some(2)),
+            ("6.1.0-9-cloud-amd64", Some(2)),
+            ("6.1.19", None),
+            ("6.12", None),
+        ] {
+            assert_eq!(find_in(&found, wanted), expected.map(|i: usize| &found[i]), "{wanted}");
+        }
+        let oldest = &found[2];
+        assert_eq!((oldest.version(), oldest.series().as_str(), oldest.flavour()), ((6, 1, 192), "6.1", "cloud"));
+        assert!(oldest.module_path("sch_fq_pie").is_some() && oldest.module_path("sch_pie").is_none());
+        assert!(oldest.offer().qdiscs.contains(&"fq_pie".into()));
+        assert!(found[0].offer().controls.contains(&"bbr".into()));
+        std::fs::remove_dir_all(&root).expect("cleans up");
+    }
 }

@@ -13,6 +13,8 @@ use crate::error::Fault;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+/// Events kept for a caller who does not take them.
+const EVENTS: usize = 1 << 20;
 /// Nanoseconds per second.
 const NSEC: u64 = 1_000_000_000;
 /// Bits of [`Environment::record`]: which kinds of events are kept.
@@ -44,6 +46,7 @@ pub struct Environment {
     pub(crate) classifier: RefCell<Option<script::Classifier>>,
     pub(crate) hz: Cell<u64>,
     pub(crate) events: RefCell<Vec<Event>>,
+    pub(crate) events_lost: Cell<u64>,
     pub(crate) record: Cell<u32>,
     pub(crate) timers: RefCell<Vec<(u64, u64)>>,
     pub(crate) allocations: Cell<u64>,
@@ -73,7 +76,12 @@ impl Environment {
     #[inline]
     pub(crate) fn log(&self, kind: u32, event: Event) {
         if self.record.get() & kind != 0 {
-            self.events.borrow_mut().push(event);
+            let mut events = self.events.borrow_mut();
+            if events.len() >= EVENTS {
+                self.events_lost.set(self.events_lost.get() + events.len() as u64);
+                events.clear();
+            }
+            events.push(event);
         }
     }
 

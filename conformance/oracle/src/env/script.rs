@@ -145,6 +145,11 @@ impl Environment {
         f(&self.events.borrow())
     }
 
+    /// Events thrown away because nobody took them: the log holds about a million.
+    pub fn events_lost(&self) -> u64 {
+        self.events_lost.get()
+    }
+
     /// Forgets the events of past calls.
     #[inline]
     pub fn clear_events(&self) {
