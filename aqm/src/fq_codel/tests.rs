@@ -158,7 +158,7 @@ fn batch_drop() {
     let config = Config { flows: Some(4), limit: Some(10), ..Config::default() };
     let mut queue = FqCodel::new(config).unwrap();
     let mut cx = Scripted::at(ms(5000));
-    let mut put = |queue: &mut FqCodel<_>, cx: &mut Scripted<_>, id, len, bucket| {
+    let put = |queue: &mut FqCodel<_>, cx: &mut Scripted<_>, id, len, bucket| {
         queue.enqueue(Descriptor::new(len).with_id(id).with_flow_hash(bucket_hash(bucket)), cx)
     };
     for id in 1..=10 {
