@@ -74,7 +74,9 @@ fn cubic_is_at_least_as_fast_as_reno_at_this_loss() {
 #[test]
 fn hystart_thresholds() {
     // an eighth, between 4 and 16 ms.
-    for (rtt, allowance) in [(10_000, 4000), (32_000, 4000), (50_000, 6250), (100_000, 12_500), (128_000, 16_000), (300_000, 16_000)] {
+    for (rtt, allowance) in
+        [(10_000, 4000), (32_000, 4000), (50_000, 6250), (100_000, 12_500), (128_000, 16_000), (300_000, 16_000)]
+    {
         for over in [0, 1] {
             let mut e = Fixed { hz: Hz::H1000, jiffies: 5000, draw: 0 };
             let mut c = Conn::new(1448, Hz::H1000, 5000);
@@ -119,7 +121,12 @@ fn dctcp_queue_stays_at_the_threshold() {
         let mut now = 1_000_000_000u64;
         let end = now + 60_000_000;
         let settled = now + 30_000_000;
-        let mut push = |flow: usize, seqs: Vec<u32>, now: u64, free: &mut u64, acks: &mut BinaryHeap<_>, stat: &mut dyn FnMut(u32)| {
+        let mut push = |flow: usize,
+                        seqs: Vec<u32>,
+                        now: u64,
+                        free: &mut u64,
+                        acks: &mut BinaryHeap<_>,
+                        stat: &mut dyn FnMut(u32)| {
             for seq in seqs {
                 *free = (*free).max(now);
                 let queue = ((*free - now) / service) as u32;

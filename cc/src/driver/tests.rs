@@ -128,7 +128,8 @@ fn a_scoreboard_keeper_passes_its_counts() {
     // One SACK: Disorder. The third reveals a loss.
     cc.on_ack(40 * MS, &Ack { delivered: 1, newest: Some(sent[1]), flight: board(10, 1, 0, 0), ..Ack::default() });
     assert_eq!((cc.state(), cc.cwnd()), (CaState::Disorder, 10));
-    let third = Ack { delivered: 2, newly_lost: 1, newest: Some(sent[3]), flight: board(10, 3, 1, 0), ..Ack::default() };
+    let third =
+        Ack { delivered: 2, newly_lost: 1, newest: Some(sent[3]), flight: board(10, 3, 1, 0), ..Ack::default() };
     assert_eq!(cc.on_ack(41 * MS, &third), crate::machine::Next::Retransmit);
     assert_eq!((cc.state(), cc.ssthresh(), cc.in_flight()), (CaState::Recovery, 5, 6));
     assert!(cc.take_cwr() && !cc.take_cwr());

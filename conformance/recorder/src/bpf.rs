@@ -55,9 +55,17 @@ pub(crate) fn build(cache: &Path) -> Result<Compiled, Error> {
         "clang (kernel part)",
     )?;
     compile(
-        Command::new(&clang)
-            .current_dir(&folder)
-            .args(["-O2", "-Wall", "-I.", "loader.c", "-o", "loader.new", "-lbpf", "-lelf", "-lz"]),
+        Command::new(&clang).current_dir(&folder).args([
+            "-O2",
+            "-Wall",
+            "-I.",
+            "loader.c",
+            "-o",
+            "loader.new",
+            "-lbpf",
+            "-lelf",
+            "-lz",
+        ]),
         "clang (loader)",
     )?;
     // Named last: a half-written file must not be taken for a finished one.
@@ -75,6 +83,10 @@ fn compile(command: &mut Command, what: &str) -> Result<(), Error> {
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let missing = ["file not found", "cannot find -l", "unable to find library"].iter().any(|w| text.contains(w));
-    let hint = if missing { "\ninstall: apt-get install libbpf-dev libelf-dev zlib1g-dev libc6-dev linux-libc-dev" } else { "" };
+    let hint = if missing {
+        "\ninstall: apt-get install libbpf-dev libelf-dev zlib1g-dev libc6-dev linux-libc-dev"
+    } else {
+        ""
+    };
     Err(failed(format!("{}{hint}", tools::last_lines(&text, 40))))
 }

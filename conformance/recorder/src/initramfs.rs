@@ -83,10 +83,8 @@ impl Initramfs {
     fn append(&mut self, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Error> {
         self.inode += 1;
         self.present.insert(name.to_owned());
-        let size = u32::try_from(bytes.len()).map_err(|_| Error::Io {
-            path: name.into(),
-            source: std::io::Error::other("larger than 4 GiB"),
-        })?;
+        let size = u32::try_from(bytes.len())
+            .map_err(|_| Error::Io { path: name.into(), source: std::io::Error::other("larger than 4 GiB") })?;
         let builder = Builder::new(name).ino(self.inode).nlink(1).mode(mode);
         let mut writer = builder.write(&mut self.bytes, size);
         writer.write_all(bytes).map_err(Error::io(name))?;

@@ -143,7 +143,11 @@ impl Recorder {
         progress(Progress::Step("probing virtualisation with a small guest (at most 20 s)"));
         let works = self.probe()?;
         std::fs::write(&note, if works { "works" } else { "does not work" }).map_err(Error::io(&note))?;
-        progress(Progress::Step(if works { "virtualisation works" } else { "virtualisation does not work: emulating" }));
+        progress(Progress::Step(if works {
+            "virtualisation works"
+        } else {
+            "virtualisation does not work: emulating"
+        }));
         Ok(if works { Accelerator::Kvm } else { Accelerator::Emulated })
     }
 

@@ -58,10 +58,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// What keeps every scenario from being recorded.
-pub fn record(
-    request: &Request,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Vec<Result<Outcome, Error>>, Error> {
+pub fn record(request: &Request, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Vec<Result<Outcome, Error>>, Error> {
     let begin = Instant::now();
     let scenarios = request.scenarios.iter().map(|n| Scenario::load(n)).collect::<Result<Vec<_>, _>>()?;
     if let Some(silent) = scenarios.iter().find(|s| s.record == Record::Nothing) {
@@ -80,10 +77,9 @@ pub fn record(
             let recorder = Recorder { clock: request.clock, ..Recorder::new(Kernel::find(wanted)?, cache) };
             recorder.run_all(&scenarios, &folder, progress)?
         }
-        Source::Live(interface) => scenarios
-            .iter()
-            .map(|s| live::run(interface, s, &folder.join(&s.name), &cache, progress))
-            .collect(),
+        Source::Live(interface) => {
+            scenarios.iter().map(|s| live::run(interface, s, &folder.join(&s.name), &cache, progress)).collect()
+        }
     };
     let several = scenarios.len() > 1;
     if several {

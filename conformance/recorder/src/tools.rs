@@ -13,8 +13,7 @@ const BUILD: &[Need] = &[("clang", "clang")];
 /// Needed to boot a guest.
 const GUEST: &[Need] = &[("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static")];
 /// Needed to build a network and load it, in the guest or on the live machine.
-const NETWORK: &[Need] =
-    &[("ip", "iproute2"), ("tc", "iproute2"), ("iperf3", "iperf3"), ("ethtool", "ethtool")];
+const NETWORK: &[Need] = &[("ip", "iproute2"), ("tc", "iproute2"), ("iperf3", "iperf3"), ("ethtool", "ethtool")];
 
 /// What a recording is going to do, and so which programs it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +71,7 @@ pub(crate) fn require(program: &'static str) -> Result<PathBuf, Error> {
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |message: String| Error::Program { program: program.clone(), message };
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|e| failed(format!("cannot be started: {e}")))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|e| failed(format!("cannot be started: {e}")))?;
     if output.status.success() {
         return Ok(output.stdout);
     }

@@ -47,7 +47,11 @@ impl<'a> Fields<'a> {
 
     /// Fails if a field was asked for that the record does not have.
     pub(super) fn complete(self, at: usize, what: &str) -> Result<(), Error> {
-        if self.short { Err(Error::Raw { offset: at, message: format!("{what}: the record is too short") }) } else { Ok(()) }
+        if self.short {
+            Err(Error::Raw { offset: at, message: format!("{what}: the record is too short") })
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -69,7 +69,10 @@ fn ticks_per_second(raw: &Raw) -> u32 {
     let (Some(first), Some(last)) = (seen.next(), seen.last()) else { return 250 };
     let (time, ticks) = (last.0.saturating_sub(first.0), last.1.saturating_sub(first.1));
     let measured = u128::from(ticks) * 1_000_000_000 / u128::from(time.max(1));
-    [100, 250, 300, 1000].into_iter().min_by_key(|&hz| u128::from(hz).abs_diff(measured) * 1000 / u128::from(hz)).unwrap_or(250)
+    [100, 250, 300, 1000]
+        .into_iter()
+        .min_by_key(|&hz| u128::from(hz).abs_diff(measured) * 1000 / u128::from(hz))
+        .unwrap_or(250)
 }
 
 fn bad<T>(offset: usize, message: impl Into<String>) -> Result<T, Error> {
@@ -82,4 +85,3 @@ fn qdisc_subject(scenario: &Scenario) -> (String, String) {
     let (name, options) = command.split_once(' ').unwrap_or((command, ""));
     (name.to_owned(), options.trim().to_owned())
 }
-

@@ -68,10 +68,7 @@ impl Packets {
                 segments: raw.gso_segments,
                 kind: raw.gso_kind,
             }),
-            segments: segments
-                .iter()
-                .map(|s| SegmentInfo { len_bytes: s.len, truesize_bytes: s.truesize })
-                .collect(),
+            segments: segments.iter().map(|s| SegmentInfo { len_bytes: s.len, truesize_bytes: s.truesize }).collect(),
             charged_to_socket: charged,
             departure_ns: raw.timestamp,
             vlan: raw.vlan.map(|(tpid, tci)| VlanTag { tpid, tci }),

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use debloat_harness::trace::{
-    Call, Delivered, Device, DropCause, Event, Field, Hashes, Header, Moment, Operation, Outcome, QdiscSubject,
-    Schema, Snapshot, Step, Subject, Trace,
+    Call, Delivered, Device, DropCause, Event, Field, Hashes, Header, Moment, Operation, Outcome, QdiscSubject, Schema,
+    Snapshot, Step, Subject, Trace,
 };
 
 use super::fields::{Configure, DequeueReturn, Enqueue, EnqueueReturn, Fields};
@@ -107,7 +107,11 @@ impl Extra {
         let decision = matches!(name, "pie" | "fq_pie").then(|| Schema {
             name: "pie.decision".into(),
             object: "the early-drop decision: its answer, the backlog and the packet's length given to it".into(),
-            fields: vec![Field::unsigned("hit", 8), Field::unsigned("backlog", 32), Field::unsigned("packet_bytes", 32)],
+            fields: vec![
+                Field::unsigned("hit", 8),
+                Field::unsigned("backlog", 32),
+                Field::unsigned("packet_bytes", 32),
+            ],
         });
         let lookup = (name == "cake").then(|| Schema {
             name: "cake.lookup".into(),
@@ -187,7 +191,9 @@ impl Convert<'_> {
             }
             kind::STATSR => return self.statistics(at),
             // A change empties a queue by the qdisc's own dequeue: its clock reads and drops are the change's.
-            kind::DEQ | kind::DEQR | kind::STATE if self.open.as_ref().is_some_and(Open::is_configuring) => return Ok(()),
+            kind::DEQ | kind::DEQR | kind::STATE if self.open.as_ref().is_some_and(Open::is_configuring) => {
+                return Ok(());
+            }
             _ => {}
         }
         match record.kind {
@@ -241,7 +247,9 @@ impl Convert<'_> {
                 if count % 8 != 0 || count > 64 {
                     return bad(at, format!("a draw of {count} bytes"));
                 }
-                f.u64s(count as usize / 8).into_iter().try_for_each(|value| self.step(Step::Draw { bits: 64, value }, at))
+                f.u64s(count as usize / 8)
+                    .into_iter()
+                    .try_for_each(|value| self.step(Step::Draw { bits: 64, value }, at))
             }
             kind::DROP => {
                 let (address, reason) = (f.u64(), f.u64());
@@ -297,9 +305,8 @@ impl Convert<'_> {
             }
             kind::SEGS => {
                 let (_packet, count, _) = (f.u64(), f.u32(), f.u32());
-                let segments = (0..count)
-                    .map(|_| RawSegment { address: f.u64(), len: f.u32(), truesize: f.u32() })
-                    .collect();
+                let segments =
+                    (0..count).map(|_| RawSegment { address: f.u64(), len: f.u32(), truesize: f.u32() }).collect();
                 self.opened(at)?.segments = segments;
                 Ok(())
             }
@@ -476,7 +483,9 @@ impl Convert<'_> {
     }
 
     fn statistics(&mut self, at: usize) -> Result<(), Error> {
-        let Some((begun_ns, clock_ns)) = self.reading.take() else { return bad(at, "the end of a reading without its begin") };
+        let Some((begun_ns, clock_ns)) = self.reading.take() else {
+            return bad(at, "the end of a reading without its begin");
+        };
         let Some(reading) = self.readings.pop_front_if(|r| r.is_at(begun_ns)) else { return Ok(()) };
         let event = reading.event(clock_ns, self.name, self.handle)?;
         self.events.push(Event::Statistics(event));

@@ -189,12 +189,7 @@ const SHAPES: &[Shape] = &[
         object: "a slot; the key is its number",
         fields: &[("qlen", "qlen", 16), ("allot", "allot", -32), ("backlog", "backlog", 32), ("hash", "row", 16)],
     },
-    Shape {
-        raw: "sfq",
-        schema: "sfq.qdisc",
-        object: "the qdisc",
-        fields: &[("cur_depth", "longest", 8)],
-    },
+    Shape { raw: "sfq", schema: "sfq.qdisc", object: "the qdisc", fields: &[("cur_depth", "longest", 8)] },
     Shape {
         raw: "fq",
         schema: "fq.qdisc",

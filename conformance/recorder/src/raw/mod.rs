@@ -95,8 +95,7 @@ impl Raw {
             index.push(at);
             at += len;
         }
-        let mut raw =
-            Raw { bytes, index, head: BTreeMap::new(), end: BTreeMap::new(), states: BTreeMap::new() };
+        let mut raw = Raw { bytes, index, head: BTreeMap::new(), end: BTreeMap::new(), states: BTreeMap::new() };
         let (mut head, mut end) = (Vec::new(), Vec::new());
         for record in raw.records() {
             match record.kind {

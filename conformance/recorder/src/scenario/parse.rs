@@ -90,7 +90,10 @@ impl Check<'_> {
         }
         for at in s.stats_at.iter().copied().chain(s.change.iter().map(|c| c.at)) {
             if !(0.0..s.seconds).contains(&at) {
-                return self.refuse(self.key(&format!("{at}")), format!("{at} s is not within the scenario's {} s", s.seconds));
+                return self.refuse(
+                    self.key(&format!("{at}")),
+                    format!("{at} s is not within the scenario's {} s", s.seconds),
+                );
             }
         }
         self.link(s)?;

@@ -24,9 +24,8 @@ impl Place {
 
 /// A rate in tc's words as iperf3 takes it.
 pub(super) fn iperf_rate(rate: &str) -> Option<String> {
-    let (digits, unit) = [("kbit", "K"), ("mbit", "M")]
-        .iter()
-        .find_map(|(suffix, unit)| Some((rate.strip_suffix(suffix)?, *unit)))?;
+    let (digits, unit) =
+        [("kbit", "K"), ("mbit", "M")].iter().find_map(|(suffix, unit)| Some((rate.strip_suffix(suffix)?, *unit)))?;
     let plain = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
     plain.then(|| format!("{digits}{unit}"))
 }
@@ -108,7 +107,9 @@ impl Script<'_> {
             "run $ip -n m addr add 10.0.2.254/24 dev {near}; run $ip -n m -6 addr add fd00:2::254/64 dev {near} nodad"
         ));
         for host in 1..=*self.s.hosts.clients.get_ref() {
-            self.line(format!("run $ip -n c addr add 10.0.1.{host}/24 dev c0; run $ip -n c -6 addr add fd00:1::{host}/64 dev c0 nodad"));
+            self.line(format!(
+                "run $ip -n c addr add 10.0.1.{host}/24 dev c0; run $ip -n c -6 addr add fd00:1::{host}/64 dev c0 nodad"
+            ));
         }
         for host in 1..=*self.s.hosts.servers.get_ref() {
             for name in [host, host + ECN_OFFSET] {
@@ -141,7 +142,9 @@ impl Script<'_> {
         }
         if self.s.link.nat {
             self.line("run $tc -n m qdisc add dev m1 clsact");
-            self.line("run $tc -n m filter add dev m1 egress protocol ip matchall action ct commit nat src addr 10.0.2.254");
+            self.line(
+                "run $tc -n m filter add dev m1 egress protocol ip matchall action ct commit nat src addr 10.0.2.254",
+            );
             self.line("run $tc -n m filter add dev m1 ingress protocol ip matchall action ct nat");
         }
         if let Some(back) = &self.s.link.back {
@@ -268,7 +271,8 @@ fn addresses(ip: Ip, from: u8, to: u8) -> (String, String) {
 fn tcp_client(s: &Scenario, tcp: &Tcp, port: u16) -> (f64, String) {
     let to = if tcp.ecn { tcp.to + ECN_OFFSET } else { tcp.to };
     let (from, to) = addresses(tcp.ip, tcp.from, to);
-    let mut command = format!("iperf3 -c {to} -B {from} -p {port} -P {} -C {}", tcp.flows.get_ref(), tcp.congestion.get_ref());
+    let mut command =
+        format!("iperf3 -c {to} -B {from} -p {port} -P {} -C {}", tcp.flows.get_ref(), tcp.congestion.get_ref());
     match tcp.bytes {
         Some(bytes) => {
             let _ = write!(command, " -n {bytes}");
