@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<End, Bad> {
     let mut recorder = Recorder::new(tree, cache_dir().join("recorder"));
     let recording = recorder
         .run(&scenario, &raw, &mut |progress| eprintln!("{:6.1} s  {progress}", began.elapsed().as_secs_f64()))?;
-    let trace = trace(&recording, "")?;
+    let trace = trace(&recording)?;
     trace.write(&options.out)?;
     let bytes = std::fs::metadata(&options.out)?.len();
     println!(
