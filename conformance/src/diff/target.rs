@@ -6,7 +6,7 @@ use super::case::{Draft, OptionSet};
 use super::coverage::Coverage;
 
 /// What one qdisc adds to the differential runs.
-pub trait Target: Sync {
+pub trait Target: Sync + std::panic::RefUnwindSafe {
     /// The tc name.
     fn kind(&self) -> &'static str;
 
