@@ -21,6 +21,7 @@ fn header() -> Header {
     Header {
         kernel: Kernel { series: "6.12".into(), release: "6.12.0-test".into(), package: String::new(), hz: 250 },
         subject: Subject::Qdisc(QdiscSubject {
+            parent: 0,
             name: "fq_codel".into(),
             options: "limit 100".into(),
             parameters: BTreeMap::from([("limit".to_owned(), 100)]),
