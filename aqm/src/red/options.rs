@@ -78,6 +78,9 @@ impl Options {
         let max_bytes =
             self.max_bytes.unwrap_or_else(|| self.min_bytes.map_or(limit_bytes / 4, |min| min.wrapping_mul(3)));
         let min_bytes = self.min_bytes.unwrap_or(max_bytes / 3);
+        if self.bandwidth == 0 {
+            return Err(refuse("bandwidth", 0, "at least 1 byte/s"));
+        }
         let thrice = u64::from(avpkt_bytes) * 3;
         let burst = self.burst.unwrap_or(((2 * u64::from(min_bytes) + u64::from(max_bytes)) / thrice) as u32);
         let wlog = weight(min_bytes, burst, avpkt_bytes).ok_or(refuse(
